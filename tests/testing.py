@@ -23,6 +23,14 @@ def shared(path):
   return full
 
 
+def golden_encoder(model_type):
+  """Returns the folder of a tiny encoder of an architecture, with PyTorch's numbers."""
+  newer = {"modernbert": "modernbert", "deberta-v2": "deberta-v3"}
+  if model_type in newer:
+    return shared(f"golden_encoders_newer/{newer[model_type]}")
+  return shared(f"golden_encoders/{model_type}")
+
+
 def golden_files(kind):
   """Returns the paths of the original's numbers of a kind: all files of `../shared`, or those in tests/golden."""
   return sorted((SHARED / _GOLDEN[kind]).glob("*.npz")) or sorted((REPO / "tests/golden" / kind).glob("*.npz"))

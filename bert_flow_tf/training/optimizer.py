@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError
 
-# Names of variables that the published code does not decay. No variable of a flow matches: all of them decay.
-EXCLUDED_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
+# Names of variables that are not decayed: those of the published code, and ModernBERT's normalizations. No variable of
+# a flow matches: all of them decay.
+EXCLUDED_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "norm/gamma", "bias")
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-6
 
 

@@ -13,7 +13,7 @@ from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.evaluation.task_scores import string_matches
 from bert_flow_tf.training import choice
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.testing import shared
+from tests.testing import golden_encoder
 
 TEXTS = [
   "A man is playing a guitar.",
@@ -154,11 +154,11 @@ def test_vectors_have_no_characters(name):
     fit_calibration(np.eye(3), name)
 
 
-@pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "albert", "mpnet"])
+@pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "albert", "mpnet", "modernbert", "deberta-v2"])
 def test_pieces_of_other_vocabularies(name):
   """Parts of a word are found in any notation of word pieces, and the graph computes the same."""
   texts = ["unbelievable storms, in 1999", "the storm is unbelievable", "a guitar", "das Café in 東京", "ein Café"]
-  model = SentenceModel.from_pretrained(str(shared(f"golden_encoders/{name}"))).fit(texts * 4, "mean+characters-64")
+  model = SentenceModel.from_pretrained(str(golden_encoder(name))).fit(texts * 4, "mean+characters-64")
   sides = [texts[0], texts[0], texts[3]], [texts[1], texts[2], texts[4]]
   matches = string_matches(model.encoder, *sides, 64)["characters"]
   assert matches[0] > 0.2 and matches[1] < 0.05 and matches[2] > 0.2

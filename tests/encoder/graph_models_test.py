@@ -12,7 +12,7 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, repair_surrogates
 from tests.encoder.odd_text import odd_texts
-from tests.testing import SHARED
+from tests.testing import golden_encoder
 
 if importlib.util.find_spec("tensorflow_text") is None:
   pytest.skip("tensorflow_text is not installed: pip install '.[serving]'", allow_module_level=True)
@@ -23,7 +23,7 @@ from bert_flow_tf.encoder.graph import replacements
 from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
 from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
 
-FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "electra"]
+FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "electra", "modernbert", "deberta-v2"]
 BERT_SPECIALS = ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
 SPECIALS = ["<s>", "</s>", "<pad>", "<mask>", "<unk>"]
 COUNTS = [6000, pytest.param(50_000, marks=pytest.mark.slow)]
@@ -141,11 +141,10 @@ MAP = charsmap_of(
 @pytest.mark.parametrize("n", COUNTS)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_golden_encoders(name, n):
-  folder = SHARED / "golden_encoders" / name
-  if not folder.is_dir():
-    pytest.skip("../shared/golden_encoders is not there")
+  folder = golden_encoder(name)
   tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-  specials = {"albert": ["[CLS]", "[SEP]", "<pad>", "[MASK]"], "distilbert": BERT_SPECIALS, "electra": BERT_SPECIALS}
+  specials = dict.fromkeys(["distilbert", "electra", "modernbert", "deberta-v2"], BERT_SPECIALS)
+  specials["albert"] = ["[CLS]", "[SEP]", "<pad>", "[MASK]"]
   check(tokenizer, odd_texts(n), specials=specials.get(name, SPECIALS))
 
 

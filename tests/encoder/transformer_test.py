@@ -32,6 +32,7 @@ def config_of(model_type, **changes):
   """Returns small settings of an architecture, under its own keys."""
   architecture = ARCHITECTURES[model_type]
   values = {"model_type": model_type, "embedding_size": 8, "pad_token_id": 1}
+  values |= {"local_attention": 2, "position_buckets": 4}  # of ModernBERT and of DeBERTa
   for name, value in (SIZES | changes).items():
     values[architecture.key(name)] = value
   return EncoderConfig(values)
@@ -100,8 +101,9 @@ def test_xla_computes_padding():
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_dropout_follows_its_seed(model, packed):
-  if model.config.model_type == "albert":  # has no dropout by default
-    model = random_transformer(config_of("albert", hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2))
+  model_type = model.config.model_type
+  if model_type in ("albert", "modernbert"):  # have no dropout by default
+    model = random_transformer(config_of(model_type, hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.2))
   one, again, other, none = (
     model(IDS, MASK, seed, packed)[0][-1].numpy() for seed in (tf.constant([1, 2]), [1, 2], tf.constant([1, 3]), None)
   )
@@ -110,7 +112,8 @@ def test_dropout_follows_its_seed(model, packed):
 
 
 def test_each_place_of_each_block_has_a_mask(model):
-  dropout = Dropout(config_of(model.config.model_type, hidden_dropout_prob=0.5), tf.constant([1, 2]))
+  config = config_of(model.config.model_type, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+  dropout = Dropout(config, tf.constant([1, 2]))
   masks = {dropout(tf.ones([64, 64]), place, block).numpy().tobytes() for place in (OUTER,) for block in range(3)}
   assert len(masks) == 3
   values = dropout(tf.ones([256, 256]), OUTER).numpy()

@@ -1,7 +1,6 @@
 """Tests of vocabulary_files.py: checksums that calibrations of release 0.1.0 have, and ids."""
 
 import json
-import pathlib
 import sys
 
 import numpy as np
@@ -11,9 +10,9 @@ from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import EncoderError
 from tests.encoder.odd_text import odd_texts
+from tests.testing import golden_encoder
 
-GOLDEN = pathlib.Path(__file__).parents[3] / "shared/golden_encoders"
-SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model"}
+SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model", "deberta-v2": "spm.model"}
 # Every kind of line: an empty and a repeated one, white space that is no line break, and no line break at the end.
 ODD_LINES = ["x\u2028y", "\u3000b", "tab\t", "", "the", "\x85", "É", "##É", "last"]
 # {encoder: checksum of its tokenizer}, with release 0.1.0 and transformers 4.53.3
@@ -27,13 +26,11 @@ CHECKSUMS = {
   "albert": "e4652cd753eabbaba3bdc066f8f389d1278c9f70301f4f0b07ccbff31d486847",
 }
 
-pytestmark = pytest.mark.skipif(not GOLDEN.is_dir(), reason="../shared/golden_encoders is missing")
-
 
 def model_of(name):
   """Returns the vocabulary in an encoder's tokenizer.json; ELECTRA's for BERT."""
   folder = {"bert": "electra"}.get(name, name)
-  return json.loads((GOLDEN / folder / "tokenizer.json").read_text())["model"]
+  return json.loads((golden_encoder(folder) / "tokenizer.json").read_text())["model"]
 
 
 def write_folder(folder, added=()):
@@ -59,15 +56,20 @@ def sentencepiece_file(name, vocabulary):
   model.trainer_spec.model_type = 1
   model.normalizer_spec.escape_whitespaces = model.normalizer_spec.add_dummy_prefix = True
   model.normalizer_spec.remove_extra_whitespaces = True
-  specials = {"albert": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]}.get(name, ["<unk>", "<s>", "</s>"])
+  specials = {
+    "albert": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
+    "deberta-v2": ["[PAD]", "[CLS]", "[SEP]", "[UNK]"],
+    "xlm-roberta": ["<unk>", "<s>", "</s>"],
+  }[name]
+  unknown = "[UNK]" if name == "deberta-v2" else "<unk>"
   for piece in specials:
-    model.pieces.add(piece=piece, type=2 if piece == "<unk>" else 3)
+    model.pieces.add(piece=piece, type=2 if piece == unknown else 3)
   for piece, score in vocabulary[5:]:
     model.pieces.add(piece=piece, score=score, type=1)
   for piece in ("7,", "\u25817,"):
     model.pieces.add(piece=piece, score=-5.0, type=1)
   model.pieces.add(piece="<sep>", type=4)
-  model.trainer_spec.unk_id = specials.index("<unk>")
+  model.trainer_spec.unk_id = specials.index(unknown)
   return model.SerializeToString()
 
 
@@ -81,8 +83,8 @@ def test_checksums_of_the_first_release(tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("name", ["mpnet", "distilbert", "electra", "roberta"])
 def test_ids_are_those_of_tokenizer_json(tmp_path, name):
-  expected, ours = load_tokenizer(GOLDEN / name), load_tokenizer(write_folder(tmp_path / name))
-  reference = np.load(GOLDEN / name / "reference.npz")
+  expected, ours = load_tokenizer(golden_encoder(name)), load_tokenizer(write_folder(tmp_path / name))
+  reference = np.load(golden_encoder(name) / "reference.npz")
   ids, _ = pad_batch(ours(reference["sentences"].tolist(), 64), ours.pad_id)
   np.testing.assert_array_equal(ids, reference["ids"])
   texts = odd_texts(300)

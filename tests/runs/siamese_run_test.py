@@ -21,7 +21,7 @@ from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import write_checkpoint
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
-from tests.testing import rejected, shared
+from tests.testing import golden_encoder, rejected, shared
 from tests.training import small_siamese
 from tests.training.small import interrupted_at
 
@@ -157,7 +157,7 @@ def test_an_evaluation_needs_only_the_trained_encoder(tmp_path, capsys):
 @pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != BERT])
 def test_other_models_than_bert_are_trained(tmp_path, name):
   """No checkpoint of TensorFlow 1 can hold them: a later run uses encoder/ and flow/ of the folder."""
-  folder = shared(f"golden_encoders/{name}")
+  folder = golden_encoder(name)
   sentences = [str(text) for text in np.load(folder / "reference.npz")["sentences"]]
   pairs = SentencePairs(sentences, sentences[1:] + sentences[:1], np.linspace(0, 5, len(sentences)))
   task = TaskData(find_task("STS-B"), {"train": pairs, "test": pairs}, "this test")

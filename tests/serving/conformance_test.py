@@ -22,11 +22,11 @@ from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.serving.settings import METADATA
 from tests.encoder import saved_models
 from tests.encoder.odd_text import odd_texts
-from tests.testing import shared
+from tests.testing import golden_encoder
 
 TEXTS = exported.TEXTS
 close = functools.partial(exported.close, tolerance=1e-4)
-ARCHITECTURES = ("roberta", "xlm-roberta", "mpnet", "distilbert", "electra", "albert")
+ARCHITECTURES = ("roberta", "xlm-roberta", "mpnet", "distilbert", "electra", "albert", "modernbert", "deberta-v2")
 CASES = [
   ("static:mini", "soft-whitening"),
   ("static:mini", "soft-whitening+characters"),
@@ -44,7 +44,7 @@ def in_ids(model):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "calibration"), CASES)
 def test_served_as_in_python(tmp_path, name, calibration):
-  folder = str(shared(f"golden_encoders/{name}")) if name in ARCHITECTURES else name
+  folder = str(golden_encoder(name)) if name in ARCHITECTURES else name
   model = SentenceModel.from_pretrained(folder, max_seq_length=64).fit(TEXTS + odd_texts(300), calibration)
   version = export_model(model, tmp_path / "served")
   loaded = tf.saved_model.load(str(version))
@@ -85,7 +85,7 @@ def test_whole_texts_are_read_by_a_static_encoder(tmp_path):
 
 
 def test_ids_alone_where_the_tokenizer_has_no_graph_form(tmp_path, caplog):
-  folder = shutil.copytree(shared("golden_encoders/xlm-roberta"), tmp_path / "encoder")
+  folder = shutil.copytree(golden_encoder("xlm-roberta"), tmp_path / "encoder")
   tokenizer = json.loads((folder / "tokenizer.json").read_text())
   tokenizer["normalizer"] = {"type": "Replace", "pattern": {"Regex": "[0-9]+"}, "content": "0"}
   (folder / "tokenizer.json").write_text(json.dumps(tokenizer))

@@ -15,7 +15,7 @@ from bert_flow_tf.io.checks import is_integer
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 # Files of a tokenizer: any of these, in this order.
-VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json")
 TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 # The first of these has the weights.
@@ -51,7 +51,16 @@ _FIXED = {
 
 
 # Keys of numbers from 0 on, and what they are below.
-_NUMBERS = {"layer_norm_eps": 1, "hidden_dropout_prob": 1, "attention_probs_dropout_prob": 1, "initializer_range": 1000}
+_NUMBERS = {
+  "layer_norm_eps": 1,
+  "hidden_dropout_prob": 1,
+  "attention_probs_dropout_prob": 1,
+  "embedding_dropout": 1,
+  "initializer_range": 1000,
+}
+
+
+_MAX_BUCKETS, _MAX_THETA = 1 << 16, 1e12
 
 
 class EncoderFiles:
@@ -203,6 +212,71 @@ def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
   for key, expected in _FIXED.items():
     if values.get(key, expected) != expected:
       raise EncoderError(f"{path}: {key} is {values[key]!r}, and only {expected!r} is supported")
+  for key, (supported, default) in architecture.fixed.items():
+    if values.get(key, default) != supported:
+      got = f"is {values[key]!r}" if key in values else f"is missing, which means {default!r}"
+      raise EncoderError(f"{path}: {key} {got}, and only {supported!r} is supported")
+  if "position_buckets" in architecture.attention:
+    _check_distances(path, values)
+  if "local_attention" in architecture.attention:
+    _check_windows(path, values)
+
+
+def _check_distances(path, values):
+  """Checks the keys of DeBERTa's attention."""
+  terms = values.get("pos_att_type") or []
+  if isinstance(terms, str):
+    terms = terms.split("|")
+  if sorted(map(str, terms)) != ["c2p", "p2c"]:
+    raise EncoderError(f"{path}: pos_att_type is {values.get('pos_att_type')!r}, and only c2p with p2c is supported")
+  buckets = values.get("position_buckets")
+  if not is_integer(buckets, 4) or buckets > _MAX_BUCKETS:
+    expected = f"expected an integer from 4 to {_MAX_BUCKETS} as position_buckets"
+    raise EncoderError(f"{path}: {expected}, got {str(buckets)[:40]}")
+  longest = values.get("max_relative_positions", -1)
+  if not is_integer(longest, -1):
+    raise EncoderError(f"{path}: expected an integer as max_relative_positions, got {str(longest)[:40]}")
+  if longest < 1:
+    longest = values["max_position_embeddings"]
+  if longest <= buckets // 2 + 1:
+    expected = "max_relative_positions, or else max_position_embeddings, above half of them"
+    raise EncoderError(f"{path}: position_buckets is {buckets}; expected {expected}, got {longest}")
+  width = values.get("embedding_size", values["hidden_size"])
+  if width != values["hidden_size"]:
+    raise EncoderError(
+      f"{path}: embedding_size is {width}, and only hidden_size, {values['hidden_size']}, is supported"
+    )
+
+
+def _check_windows(path, values):
+  """Checks the keys of ModernBERT's attention, in the published form and in that of transformers 5."""
+  for key in ("local_attention", "global_attn_every_n_layers"):
+    value = values.get(key, 2)
+    if not is_integer(value, 1) or value > SIZES["max_position_embeddings"]:
+      raise EncoderError(f"{path}: expected an integer from 1 on as {key}, got {str(value)[:40]}")
+  kinds = values.get("layer_types")
+  blocks = values["num_hidden_layers"]
+  if kinds is not None:
+    is_list = isinstance(kinds, list) and len(kinds) == blocks
+    if not is_list or set(map(str, kinds)) - set(architectures.THETAS):
+      expected = f"a list of {blocks}, each {' or '.join(architectures.THETAS)}"
+      raise EncoderError(f"{path}: layer_types is {str(kinds)[:60]}, expected {expected}")
+  rotary = values.get("rope_parameters") or {}
+  if not isinstance(rotary, dict) or not all(isinstance(rotary.get(kind, {}), dict) for kind in architectures.THETAS):
+    raise EncoderError(f"{path}: rope_parameters is {str(rotary)[:60]}, expected a dict for each of layer_types")
+  for kind, key in architectures.THETAS.items():
+    parameters = rotary.get(kind) or {"rope_theta": values.get(key, 1.0)}
+    form = parameters.get("rope_type", "default")
+    if form != "default":
+      raise EncoderError(f"{path}: rope_type of {kind} is {form!r}, and only 'default' is supported")
+    theta = parameters.get("rope_theta")
+    if isinstance(theta, bool) or not isinstance(theta, int | float) or not 0 < theta < _MAX_THETA:
+      raise EncoderError(f"{path}: expected a positive number as {key} (rope_theta of {kind}), got {str(theta)[:40]}")
+  heads = values["num_attention_heads"]
+  if values["hidden_size"] // heads % 2:
+    raise EncoderError(
+      f"{path}: {values['hidden_size']} dimensions of {heads} heads; rotary positions need an even number each"
+    )
 
 
 def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:

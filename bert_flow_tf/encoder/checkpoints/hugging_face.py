@@ -20,7 +20,6 @@ from bert_flow_tf.errors import EncoderError
 
 # Types of safetensors; buffers of positions are integers.
 _FLOATS = ("F64", "F32", "F16", "BF16")
-_WORDS = "embeddings/word_embeddings/weight"
 
 
 class _Tensor(NamedTuple):
@@ -57,16 +56,17 @@ def _transformer(tensors, config, where) -> Transformer:
 def _word_rows(tensors, config, where) -> WordRows:
   """Returns the word-embedding matrix of a file's tensors, and reads no other weight."""
   shape = (config.vocab_size, config.word_size)
+  words = config.architecture.words
   found = None
-  if _WORDS in tensors:
-    found = tensors[_WORDS].shape
+  if words in tensors:
+    found = tensors[words].shape
   if found != shape:
     raise EncoderError(
       f"{where}: expected word embeddings of config.json's shape {list(shape)}, got {list(found or ()) or 'none'}"
     )
-  rows = tensors[_WORDS].read()
+  rows = tensors[words].read()
   if not np.isfinite(rows).all():
-    raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{_WORDS}; use another checkpoint")
+    raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{words}; use another checkpoint")
   return WordRows(rows)
 
 

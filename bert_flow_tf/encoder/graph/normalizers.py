@@ -97,6 +97,8 @@ def splitter_of(definition: dict[str, Any] | None) -> list[Step]:
     return _metaspace(definition, ())
   if kind == "Sequence":
     parts = definition["pretokenizers"]
+    if len(parts) == 1:
+      return splitter_of(parts[0])
     if [part["type"] for part in parts] == ["WhitespaceSplit", "Metaspace"]:
       space = _class_of(_SPACE)
       return _metaspace(parts[1], (space, rf"(?:\A[{space}]*|[{space}]+)"))

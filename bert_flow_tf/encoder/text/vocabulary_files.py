@@ -16,7 +16,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, Architecture
 from bert_flow_tf.errors import EncoderError
 
-_MPNET = ARCHITECTURES["mpnet"]
+_ALBERT, _MPNET = ARCHITECTURES["albert"], ARCHITECTURES["mpnet"]
 
 
 def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Mapping[str, Any]) -> tokenizers.Tokenizer:
@@ -105,10 +105,12 @@ def _sentence_piece_backend(path, architecture, config):
   from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
 
   ids: dict[str, int] = {}
+  lower = config.get("do_lower_case")
   slow = types.SimpleNamespace(
     vocab_file=str(path),
-    do_lower_case=config.get("do_lower_case") is not False,
+    do_lower_case=lower is True or (lower is None and architecture is _ALBERT),
     keep_accents=bool(config.get("keep_accents")),
+    split_by_punct=bool(config.get("split_by_punct")),
     convert_tokens_to_ids=lambda token: ids.get(token, 0),
   )
   converter = SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"](slow)

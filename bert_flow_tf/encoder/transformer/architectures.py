@@ -49,6 +49,11 @@ _DISTILBERT_LAYERS = {
   "outer": "ffn/lin2",
   "outer_norm": "output_layer_norm",
 }
+_DEBERTA_LAYERS = _BERT_LAYERS | {
+  "query": "attention/self/query_proj",
+  "key": "attention/self/key_proj",
+  "value": "attention/self/value_proj",
+}
 _ALBERT_LAYERS = {
   "query": "attention/query",
   "key": "attention/key",
@@ -69,8 +74,33 @@ DEFAULTS = {
   "type_vocab_size": 2,
   "pad_token_id": 0,
 }
+# Keys of ModernBERT's config.json, all of which have a default.
+_MODERNBERT = {
+  "embedding_dropout": 0.0,
+  "local_attention": 128,
+  "global_attn_every_n_layers": 3,
+  "global_rope_theta": 160000.0,
+  "local_rope_theta": 10000.0,
+}
+_FULL = "full_attention"
+# {kind of attention in rope_parameters, which transformers 5 writes: key of the published files}
+THETAS = {_FULL: "global_rope_theta", "sliding_attention": "local_rope_theta"}
 # Places of dropout: after the embeddings, on the attention's probabilities, after each of the two sums of a block.
 EMBEDDED, PROBABILITIES, ATTENDED, OUTER = DROPOUTS = ("embedded", "probabilities", "attended", "outer")
+# {place of dropout: key of BERT's config.json with its rate}
+_BERT_DROPOUTS = {
+  EMBEDDED: "hidden_dropout_prob",
+  PROBABILITIES: "attention_probs_dropout_prob",
+  ATTENDED: "hidden_dropout_prob",
+  OUTER: "hidden_dropout_prob",
+}
+_DISTILBERT_DROPOUTS = {place: key for place, key in _BERT_DROPOUTS.items() if place != ATTENDED}
+_MODERNBERT_DROPOUTS = {
+  EMBEDDED: "embedding_dropout",
+  PROBABILITIES: "attention_probs_dropout_prob",
+  ATTENDED: "attention_probs_dropout_prob",
+  OUTER: "hidden_dropout_prob",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,15 +114,22 @@ class Architecture:
     main: name of the main layer, with which the names of weights begin.
     block: path of a block; without {} for its number, all blocks share their weights.
     layers: {layer of a block: its path below the block}.
+    words: path of the word embeddings.
+    norm: path of the normalization of the embeddings.
     pooler: path of the pooled output's dense layer; "" for none.
     projection: path of the dense layer that widens word embeddings; "" if they are always as wide as hidden states.
     always_projects: whether there is such a layer, too, where word embeddings are as wide as hidden states.
+    has_positions: whether it has embeddings of positions.
+    has_biases: whether dense layers and normalizations have biases.
+    final_norm: path of the normalization of the last hidden state; "" for none.
     has_relative_positions: whether attention depends on the distance of two tokens, by a table as MPNet's.
     counts_from_pad: whether the first token's position is the id of the padding token plus 1, instead of 0.
     pad_id: id that PyTorch's code takes for the padding token in positions, whatever config.json says; or None.
     keys: {key of BERT's config.json: the key with that meaning, "" for none}.
     defaults: {key of BERT's config.json: its default}, where it is not BERT's.
-    dropouts: places of dropout.
+    attention: attributes of `EncoderConfig` that change its attention and no weight.
+    fixed: {key of its config.json: (the only supported value, the value where it is missing)}.
+    dropouts: {place of dropout: key of BERT's config.json with its rate}.
     specials: special tokens, if the tokenizer's files name none.
     vocabularies: files of a vocabulary that its tokenizer reads.
   """
@@ -101,15 +138,22 @@ class Architecture:
   main: str
   block: str = "encoder/layer_._{}"
   layers: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_LAYERS)
+  words: str = "embeddings/word_embeddings/weight"
+  norm: str = "embeddings/LayerNorm"
   pooler: str = "pooler/dense"
   projection: str = ""
   always_projects: bool = False
+  has_positions: bool = True
+  has_biases: bool = True
+  final_norm: str = ""
   has_relative_positions: bool = False
   counts_from_pad: bool = False
   pad_id: int | None = None
   keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
   defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  dropouts: Collection[str] = DROPOUTS
+  attention: Collection[str] = ()
+  fixed: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+  dropouts: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_DROPOUTS)
   specials: Mapping[str, str] = dataclasses.field(default_factory=lambda: _BERT_SPECIALS)
   vocabularies: Collection[str] = ("tokenizer.json", "vocab.txt")
 
@@ -175,7 +219,7 @@ ARCHITECTURES = {
       "type_vocab_size": "",
       "layer_norm_eps": "",
     },
-    dropouts=(EMBEDDED, PROBABILITIES, OUTER),
+    dropouts=_DISTILBERT_DROPOUTS,
   ),
   "electra": Architecture("Electra", "electra", pooler="", projection="embeddings_project"),
   "albert": Architecture(
@@ -191,6 +235,49 @@ ARCHITECTURES = {
     vocabularies=("tokenizer.json", "spiece.model"),
   ),
 }
+ARCHITECTURES["modernbert"] = Architecture(
+  "ModernBert",
+  "model",
+  block="layers_._{}",
+  words="embeddings/tok_embeddings/weight",
+  norm="embeddings/norm",
+  pooler="",
+  has_positions=False,
+  has_biases=False,
+  final_norm="final_norm",
+  keys={
+    "hidden_act": "hidden_activation",
+    "layer_norm_eps": "norm_eps",
+    "hidden_dropout_prob": "mlp_dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "type_vocab_size": "",
+  },
+  defaults={"layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+  attention=("local_attention", "global_rope_theta", "local_rope_theta", "global_blocks"),
+  fixed={"attention_bias": (False, False), "mlp_bias": (False, False), "norm_bias": (False, False)},
+  dropouts=_MODERNBERT_DROPOUTS,
+  vocabularies=("tokenizer.json",),
+)
+ARCHITECTURES["deberta-v2"] = Architecture(
+  "DebertaV2",
+  "deberta",
+  layers=_DEBERTA_LAYERS,
+  pooler="",
+  has_positions=False,
+  keys={"type_vocab_size": ""},
+  defaults={"layer_norm_eps": 1e-7},
+  attention=("position_buckets", "longest_distance"),
+  fixed={
+    "relative_attention": (True, False),
+    "position_biased_input": (False, True),
+    "share_att_key": (True, False),
+    "norm_rel_ebd": ("layer_norm", "none"),
+    "type_vocab_size": (0, 0),
+    "conv_kernel_size": (0, 0),
+  },
+  specials=_BERT_SPECIALS,
+  vocabularies=("tokenizer.json", "spm.model"),
+)
 BERT = "bert"
 _MAINS = "|".join(sorted({architecture.main for architecture in ARCHITECTURES.values()}))
 _SCOPE = re.compile(rf".*/(?=(?:{_MAINS})/)")
@@ -204,15 +291,32 @@ class EncoderConfig:
     word_size: width of the word embeddings.
     projection: path of the dense layer that widens them; "" for none.
     first_position: position of a sentence's first token.
+    embedding_dropout: rate of dropout after ModernBERT's embeddings.
+    local_attention, global_rope_theta, local_rope_theta: window and rotary positions of ModernBERT's attention.
+    global_blocks: numbers of ModernBERT's blocks in which all tokens attend to all others.
+    position_buckets, longest_distance: distances of DeBERTa's attention.
     values: the content of config.json.
   """
 
   def __init__(self, values: Mapping[str, Any]) -> None:
     self.values = dict(values)
     self.architecture = ARCHITECTURES[values["model_type"]]
-    attributes = {name: self.architecture.default(name) for name in DEFAULTS} | self.values
+    attributes = {name: self.architecture.default(name) for name in DEFAULTS}
+    attributes |= _MODERNBERT | {"position_buckets": 0} | self.values
+    for kind, key in THETAS.items():
+      parameters = (self.values.get("rope_parameters") or {}).get(kind)
+      if parameters:
+        attributes[key] = parameters["rope_theta"]
     for name, key in self.architecture.keys.items():
       attributes[name] = self.values.get(key, self.architecture.default(name))
+    kinds = self.values.get("layer_types")
+    if kinds is None:
+      every = attributes["global_attn_every_n_layers"]
+      kinds = [_FULL if number % every == 0 else "" for number in range(attributes["num_hidden_layers"])]
+    self.global_blocks = [number for number, kind in enumerate(kinds) if kind == _FULL]
+    self.longest_distance = self.values.get("max_relative_positions", -1)
+    if self.longest_distance < 1:
+      self.longest_distance = self.values.get("max_position_embeddings")
     self._attributes = attributes
     self.word_size = int(self.hidden_size)
     if self.architecture.projection:

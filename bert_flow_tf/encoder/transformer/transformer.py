@@ -5,162 +5,29 @@ those of Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.activations import activate
-from bert_flow_tf.encoder.transformer.architectures import (
-  ATTENDED,
-  DROPOUTS,
-  EMBEDDED,
-  OUTER,
-  PROBABILITIES,
-  EncoderConfig,
-  bare_name,
-)
+from bert_flow_tf.encoder.transformer.architectures import EMBEDDED, EncoderConfig, bare_name
+from bert_flow_tf.encoder.transformer.block import Block
+from bert_flow_tf.encoder.transformer.deberta import DisentangledBlock, Distances
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
+from bert_flow_tf.encoder.transformer.modernbert import RotaryBlock
 from bert_flow_tf.encoder.transformer.packing import AllPositions, FirstTokens, Rows, Tokens, can_pack
 from bert_flow_tf.encoder.transformer.precision import Products
 
-# Source of weights: (path, shape) -> variable; `weights` has them.
-Variables = Callable[[str, Sequence[int]], tf.Variable]
-
-# Added to the logits of padding; and to all, as in transformers, which decides the last bit of tiny ones.
-_MASKED, _STABLE = -10000.0, 1e-9
+# {name of an architecture: its block}, where it is not BERT's.
+_BLOCKS: dict[str, Any] = {"ModernBert": RotaryBlock, "DebertaV2": DisentangledBlock}
+# {name of an architecture: what its attention computes from distances, from variables and configuration}
+_RELATIVE = {"DebertaV2": Distances}
+# Added to the logits of padding.
+_MASKED = -10000.0
 # MPNet's relative positions: number of buckets, and the distance from which on all share the last one (Song et al.
 # 2020, MPNet; the buckets are those of T5).
 _BUCKETS, _FARTHEST = 32, 128
-
-
-class Dense(tf.Module):
-  """Dense layer: y = activation(x kernel + bias), with the product in a precision and the rest in float32."""
-
-  def __init__(self, variables: Variables, path: str, size: int, units: int, activation: str | None = None) -> None:
-    super().__init__()
-    self.kernel = variables(f"{path}/kernel", [size, units])
-    self.bias = variables(f"{path}/bias", [units])
-    self._activation = activation
-    self._products, self._cast_kernel = Products(), None
-
-  def compute_in(self, products: Products, frozen: bool) -> None:
-    """Sets the precision of the product; the kernel of a frozen layer is cast now, and not at each call."""
-    self._products, self._cast_kernel = products, None
-    if frozen and products.rounds:
-      self._cast_kernel = products.cast(self.kernel)
-      if tf.distribute.has_strategy():  # a copy on each of its devices
-        self._cast_kernel = tf.Variable(self._cast_kernel, trainable=False)
-
-  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-    """float32 [n, size] -> float32 [n, units]."""
-    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
-    kernel = self._cast_kernel
-    if kernel is None:
-      kernel = self._products.cast(self.kernel)
-    product = tf.matmul(self._products.cast(rows), kernel)
-    outputs = tf.nn.bias_add(tf.cast(product, tf.float32), self.bias)
-    if self._activation is None:
-      return outputs
-    return activate(self._activation, outputs)
-
-
-class LayerNorm(tf.Module):
-  """Layer normalization: y = gamma (x - mean) / sqrt(variance + epsilon) + beta over the last axis."""
-
-  def __init__(self, variables: Variables, path: str, size: int, epsilon: float) -> None:
-    super().__init__()
-    self.gamma = variables(f"{path}/gamma", [size])
-    self.beta = variables(f"{path}/beta", [size])
-    self._epsilon = epsilon
-
-  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-    """float32 [n, size] -> float32 [n, size]."""
-    mean, variance = tf.nn.moments(rows, [-1], keepdims=True)
-    return tf.nn.batch_normalization(rows, mean, variance, self.beta, self.gamma, self._epsilon)
-
-
-class Dropout:
-  """Dropout whose masks depend on a seed, int32 [2], the block and the place in it; none without a seed."""
-
-  def __init__(self, config: EncoderConfig, seed: tf.Tensor | None) -> None:
-    self._seed, self._places = seed, config.architecture.dropouts
-    self._rates = dict.fromkeys(DROPOUTS, config.hidden_dropout_prob)
-    self._rates[PROBABILITIES] = config.attention_probs_dropout_prob
-
-  def __call__(self, inputs: tf.Tensor, place: str, block: int = 0) -> tf.Tensor:
-    """Returns the inputs with dropout."""
-    rate = self._rates[place]
-    if self._seed is None or not rate or place not in self._places:
-      return inputs
-    number = DROPOUTS.index(place) + (len(DROPOUTS) - 1) * block
-    seed = tf.random.experimental.stateless_fold_in(self._seed, number)
-    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
-
-
-class Block(tf.Module):
-  """Transformer block: self-attention and two dense layers, each followed by a sum and a normalization."""
-
-  def __init__(self, variables: Variables, path: str, config: EncoderConfig) -> None:
-    super().__init__()
-    size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
-    paths = {layer: f"{path}/{name}" for layer, name in config.architecture.layers.items()}
-    self._heads = config.num_attention_heads
-    self._head_size = size // self._heads
-    self.query = Dense(variables, paths["query"], size, size)
-    self.key = Dense(variables, paths["key"], size, size)
-    self.value = Dense(variables, paths["value"], size, size)
-    self.attended = Dense(variables, paths["attended"], size, size)
-    self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
-    self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
-    self.outer = Dense(variables, paths["outer"], inner, size)
-    self.outer_norm = LayerNorm(variables, paths["outer_norm"], size, epsilon)
-
-  def __call__(
-    self,
-    rows: tf.Tensor,
-    read: Rows,
-    bias: tf.Tensor,
-    dropout: Dropout,
-    number: int,
-    first_tokens: FirstTokens | None = None,
-  ) -> tf.Tensor:
-    """Hidden states float32 [n, size] -> those of the next block, float32 [m, size].
-
-    Args:
-      rows: the hidden states, in the order of `read`.
-      read: the positions of `rows`.
-      bias: what is added to the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
-      dropout: its dropout.
-      number: number of the block, from 0.
-      first_tokens: None for the states of all of `read`, else of first tokens alone.
-    """
-    queries = rows
-    written: Rows = read
-    if first_tokens is not None:
-      written = first_tokens
-      queries = written.pack(read.unpack(rows))
-      bias = bias[:, :, :1]
-    query = self._split(written.unpack(self.query(queries)))
-    key = self._split(read.unpack(self.key(rows)))
-    value = self._split(read.unpack(self.value(rows)))
-    logits = tf.matmul(query, key, transpose_b=True)
-    logits = logits / tf.sqrt(tf.cast(self._head_size, tf.float32))
-    probabilities = tf.nn.softmax(logits + bias + _STABLE)
-    probabilities = dropout(probabilities, PROBABILITIES, number)
-    context = tf.transpose(tf.matmul(probabilities, value), [0, 2, 1, 3])
-    shape = tf.shape(context)
-    context = tf.reshape(context, [shape[0], shape[1], self._heads * self._head_size])
-    attended = dropout(self.attended(written.pack(context)), ATTENDED, number)
-    attended = self.attended_norm(attended + queries)
-    outer = dropout(self.outer(self.inner(attended)), OUTER, number)
-    return self.outer_norm(outer + attended)
-
-  def _split(self, states):
-    """[batch, seq_len, size] -> [batch, heads, seq_len, size / heads]."""
-    shape = tf.shape(states)
-    states = tf.reshape(states, [shape[0], shape[1], self._heads, self._head_size])
-    return tf.transpose(states, [0, 2, 1, 3])
 
 
 class Transformer(tf.Module):
@@ -190,14 +57,16 @@ class Transformer(tf.Module):
       return variable
 
     architecture, size, width = config.architecture, config.hidden_size, config.word_size
-    self.word_embeddings = keep("embeddings/word_embeddings/weight", [config.vocab_size, width])
+    self.word_embeddings = keep(architecture.words, [config.vocab_size, width])
     # Checkpoints of a training hold the weights by this order.
     self._types = None
     if architecture.key("type_vocab_size"):
       self._types = keep("embeddings/token_type_embeddings/embeddings", [config.type_vocab_size, width])
-    shape = [config.max_position_embeddings, width]
-    self._positions = keep("embeddings/position_embeddings/embeddings", shape)
-    self._norm = LayerNorm(keep, "embeddings/LayerNorm", width, config.layer_norm_eps)
+    self._positions = None
+    if architecture.has_positions:
+      shape = [config.max_position_embeddings, width]
+      self._positions = keep("embeddings/position_embeddings/embeddings", shape)
+    self._norm = LayerNorm(keep, architecture.norm, width, config.layer_norm_eps, architecture.has_biases)
     self.projection = None
     if config.projection:
       self.projection = Dense(keep, config.projection, width, size)
@@ -207,7 +76,14 @@ class Transformer(tf.Module):
     count = config.num_hidden_layers
     if architecture.shares_weights:
       count = 1
-    self.blocks = [Block(keep, architecture.block.format(number), config) for number in range(count)]
+    self._relative = None
+    if architecture.name in _RELATIVE:
+      self._relative = _RELATIVE[architecture.name](keep, config)
+    make_block = _BLOCKS.get(architecture.name, Block)
+    self.blocks = [make_block(keep, architecture.block.format(number), config, number) for number in range(count)]
+    self._final_norm = None
+    if architecture.final_norm:
+      self._final_norm = LayerNorm(keep, architecture.final_norm, size, config.layer_norm_eps, architecture.has_biases)
     self.pooler = None
     if has_pooler:
       self.pooler = Dense(keep, architecture.pooler, size, size, "tanh")
@@ -278,6 +154,9 @@ class Transformer(tf.Module):
     bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
     if self._distances is not None:
       bias += self._bias_by_distance(tf.shape(ids)[1])
+    relative = None
+    if self._relative is not None:
+      relative = self._relative(tf.shape(ids)[1])
     states = dropout(self._embed(ids, rows), EMBEDDED)
     if self.projection is not None:
       states = self.projection(states)
@@ -286,10 +165,12 @@ class Transformer(tf.Module):
     for number in range(last + 1):
       block = self.blocks[min(number, len(self.blocks) - 1)]
       if packed and first_token and number == last:
-        states = block(states, rows, bias, dropout, number, FirstTokens())
+        states = block(states, rows, bias, dropout, number, FirstTokens(), relative)
         rows = FirstTokens()
       else:
-        states = block(states, rows, bias, dropout, number)
+        states = block(states, rows, bias, dropout, number, None, relative)
+      if self._final_norm is not None and number == last:
+        states = self._final_norm(states)
       all_states.append(rows.unpack(states))
     pooled = None
     if self.pooler is not None:
@@ -306,7 +187,9 @@ class Transformer(tf.Module):
       is_token = tf.cast(ids != first - 1, tf.int32)
       positions = tf.cumsum(is_token, axis=1) * is_token + first - 1
     ids = rows.pack(ids)
-    sums = tf.gather(self.word_embeddings, ids) + tf.gather(self._positions, rows.pack(positions))
+    sums = tf.gather(self.word_embeddings, ids)
+    if self._positions is not None:
+      sums += tf.gather(self._positions, rows.pack(positions))
     if self._types is not None:
       sums += tf.gather(self._types, tf.zeros_like(ids))
     return self._norm(sums)
@@ -345,7 +228,12 @@ class Transformer(tf.Module):
       return self.weights
     unused: list[Any] = []
     if not self.config.architecture.shares_weights:
-      unused += self.blocks[max(blocks, default=0) :]
+      count = max(blocks, default=0)
+      unused += self.blocks[count:]
+      if count < self.config.num_hidden_layers and self._final_norm is not None:
+        unused.append(self._final_norm)
+      if not count and self._relative is not None:
+        unused.append(self._relative)
     if self.pooler is not None:
       unused.append(self.pooler)
     left_out = {id(weight) for layer in unused for weight in layer.variables}
@@ -361,6 +249,8 @@ class Transformer(tf.Module):
         settings[name] = getattr(config, name)
     if config.model_type != "bert":
       settings |= {"model_type": config.model_type, "first_position": config.first_position}
+    for key in architecture.attention:
+      settings[key] = getattr(config, key)
     if architecture.shares_weights:  # the weights do not show how often the block is applied
       settings["num_hidden_layers"] = int(config.num_hidden_layers)
     return settings

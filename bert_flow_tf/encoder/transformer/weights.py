@@ -22,7 +22,10 @@ Read = Callable[[], np.ndarray]
 _OLD = {"gamma": "weight", "beta": "bias"}
 _NORM = {"weight": "gamma", "bias": "beta"}
 _TABLES = ("position_embeddings", "token_type_embeddings", "relative_attention_bias")
-_BLOCK = re.compile(r"(encoder|transformer)/(layer|albert_layer_groups)_\._")
+_WORDS = ("word_embeddings", "tok_embeddings")
+# TensorFlow's models have this weight under PyTorch's name.
+_DISTANCES = "rel_embeddings"
+_BLOCK = re.compile(r"((encoder|transformer)/(layer|albert_layer_groups)|layers)_\._")
 _KERNEL = "/kernel"
 
 
@@ -31,11 +34,13 @@ def path_of_name(name: str) -> str:
   stem, _, last = re.sub(r"/(\d+)(?=/)", r"_._\1", name.replace(".", "/")).rpartition("/")
   last = _OLD.get(last, last)
   layer = stem.rpartition("/")[2]
+  if layer == _DISTANCES:
+    return f"{stem}.{last}"
   if layer in _TABLES:
     last = "embeddings"
   elif "norm" in layer.lower():
     last = _NORM.get(last, last)
-  elif last == "weight" and layer != "word_embeddings":
+  elif last == "weight" and layer not in _WORDS:
     last = "kernel"
   return f"{stem}/{last}"
 

@@ -1,0 +1,92 @@
+"""BERT's block of a transformer, which most architectures share."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from bert_flow_tf.encoder.transformer.architectures import ATTENDED, OUTER, PROBABILITIES, EncoderConfig
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
+from bert_flow_tf.encoder.transformer.packing import FirstTokens, Rows
+
+# Added to all logits, as in transformers, which decides the last bit of tiny ones.
+_STABLE = 1e-9
+
+
+def split_heads(states: tf.Tensor, heads: int, head_size: int) -> tf.Tensor:
+  """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size]."""
+  shape = tf.shape(states)
+  states = tf.reshape(states, [shape[0], shape[1], heads, head_size])
+  return tf.transpose(states, [0, 2, 1, 3])
+
+
+def join_heads(states: tf.Tensor, size: int) -> tf.Tensor:
+  """[batch, heads, seq_len, head_size] -> [batch, seq_len, size], size = heads * head_size."""
+  states = tf.transpose(states, [0, 2, 1, 3])
+  shape = tf.shape(states)
+  return tf.reshape(states, [shape[0], shape[1], size])
+
+
+class Block(tf.Module):
+  """Transformer block: self-attention and two dense layers, each followed by a sum and a normalization."""
+
+  def __init__(self, variables: Variables, path: str, config: EncoderConfig, number: int) -> None:
+    """Makes the layers below a path; `number` counts blocks from 0."""
+    super().__init__()
+    size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
+    paths = {layer: f"{path}/{name}" for layer, name in config.architecture.layers.items()}
+    self._heads, self._size = config.num_attention_heads, size
+    self._head_size = size // self._heads
+    self.query = Dense(variables, paths["query"], size, size)
+    self.key = Dense(variables, paths["key"], size, size)
+    self.value = Dense(variables, paths["value"], size, size)
+    self.attended = Dense(variables, paths["attended"], size, size)
+    self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
+    self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
+    self.outer = Dense(variables, paths["outer"], inner, size)
+    self.outer_norm = LayerNorm(variables, paths["outer_norm"], size, epsilon)
+
+  def __call__(
+    self,
+    rows: tf.Tensor,
+    read: Rows,
+    bias: tf.Tensor,
+    dropout: Dropout,
+    number: int,
+    first_tokens: FirstTokens | None = None,
+    relative: Any = None,
+  ) -> tf.Tensor:
+    """Hidden states float32 [n, size] -> hidden states of the next block, float32 [m, size].
+
+    Args:
+      rows: the hidden states, in the order of `read`.
+      read: the positions of `rows`.
+      bias: what is added to the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
+      dropout: its dropout.
+      number: number of the block, from 0; all blocks of ALBERT are the same object.
+      first_tokens: None for the states of all of `read`, else of first tokens alone.
+      relative: what attention computes from the distance of two tokens, if the architecture does.
+    """
+    queries = rows
+    written: Rows = read
+    if first_tokens is not None:
+      written = first_tokens
+      queries = written.pack(read.unpack(rows))
+      bias = bias[:, :, :1]
+    query = self._split(written.unpack(self.query(queries)))
+    key = self._split(read.unpack(self.key(rows)))
+    value = self._split(read.unpack(self.value(rows)))
+    logits = self._logits(query, key, relative)
+    probabilities = tf.nn.softmax(logits + bias + _STABLE)
+    probabilities = dropout(probabilities, PROBABILITIES, number)
+    context = join_heads(tf.matmul(probabilities, value), self._size)
+    attended = dropout(self.attended(written.pack(context)), ATTENDED, number)
+    attended = self.attended_norm(attended + queries)
+    outer = dropout(self.outer(self.inner(attended)), OUTER, number)
+    return self.outer_norm(outer + attended)
+
+  def _split(self, states):
+    return split_heads(states, self._heads, self._head_size)
+
+  def _logits(self, query, key, relative):
+    """Returns the logits of attention, float32 [batch, heads, queries, seq_len]."""
+    return tf.matmul(query, key, transpose_b=True) / tf.sqrt(tf.cast(self._head_size, tf.float32))

@@ -1,0 +1,75 @@
+"""DeBERTa-v3's attention, which depends on the distance of two tokens by learned embeddings.
+
+He et al. 2021, "DeBERTa: Decoding-enhanced BERT with Disentangled Attention", section 3; buckets of distances and
+shared keys as in He et al. 2023, DeBERTaV3.
+"""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
+from bert_flow_tf.encoder.transformer.block import Block
+from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables
+
+# Terms of the logits: of content and content, content and position, position and content.
+_TERMS = 3
+
+
+class Distances(tf.Module):
+  """Normalized embeddings of distances, a table [2 * buckets, size] that all blocks share."""
+
+  def __init__(self, variables: Variables, config: EncoderConfig) -> None:
+    super().__init__()
+    self._buckets = int(config.position_buckets)
+    self._longest = int(config.longest_distance)
+    size = config.hidden_size
+    self._table = variables("encoder/rel_embeddings.weight", [2 * self._buckets, size])
+    self._norm = LayerNorm(variables, "encoder/LayerNorm", size, config.layer_norm_eps)
+
+  def __call__(self, length: tf.Tensor) -> tf.Tensor:
+    """Returns the embeddings of the distances length - 1, ..., -(length - 1), float32 [2 * length - 1, size]."""
+    distance = tf.range(length - 1, -length, -1)
+    row = tf.clip_by_value(self._bucket(distance) + self._buckets, 0, 2 * self._buckets - 1)
+    return self._norm(tf.gather(self._table, row))
+
+  def _bucket(self, distance):
+    """Returns buckets int32 [n] of distances: a bucket each up to the middle, then wider with the logarithm."""
+    middle = self._buckets // 2
+    size = tf.cast(tf.maximum(tf.abs(distance), middle), tf.float64)
+    ratio = tf.math.log(size / middle) / math.log((self._longest - 1) / middle)
+    far = tf.cast(tf.math.ceil(ratio * (middle - 1)), tf.int32) + middle
+    return tf.where(tf.abs(distance) <= middle, distance, far * tf.sign(distance))
+
+
+class DisentangledBlock(Block):
+  """BERT's block, whose logits have a term for the distance seen by the query, and one for that seen by the key."""
+
+  def _logits(self, query, key, relative):
+    """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
+    relative = relative[tf.newaxis]
+    position_key = self._split(self.key(relative[0])[tf.newaxis])
+    position_query = self._split(self.query(relative[0])[tf.newaxis])
+    logits = tf.matmul(query, key, transpose_b=True)
+    logits += _by_distance(tf.matmul(query, position_key, transpose_b=True))
+    # For a key the distances have the opposite sign.
+    seen_by_key = tf.matmul(key, tf.reverse(position_query, [2]), transpose_b=True)
+    seen_by_key = tf.linalg.matrix_transpose(_by_distance(seen_by_key))
+    logits += seen_by_key[:, :, : tf.shape(query)[2]]
+    return logits / np.float32(math.sqrt(_TERMS * self._head_size))
+
+
+def _by_distance(products):
+  """[batch, heads, n, 2 * seq_len - 1] by distance -> [batch, heads, n, seq_len] by position; n is seq_len or 1.
+
+  Row i needs the columns seq_len - 1 - i and the next ones: as a flat sequence, rows that are one shorter.
+  """
+  shape = tf.shape(products)
+  length = (shape[3] + 1) // 2
+  if products.shape[2] == 1:
+    return products[..., length - 1 :]
+  flat = tf.pad(products, [[0, 0], [0, 0], [0, 0], [0, 1]])
+  flat = tf.reshape(flat, [shape[0], shape[1], 2 * length * length])
+  flat = flat[:, :, length - 1 : length - 1 + length * (2 * length - 1)]
+  return tf.reshape(flat, [shape[0], shape[1], length, 2 * length - 1])[..., :length]

@@ -1,0 +1,90 @@
+"""Layers of a transformer: dense layer, normalization, dropout. Inputs and outputs are float32."""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from bert_flow_tf.encoder.transformer.activations import activate
+from bert_flow_tf.encoder.transformer.architectures import DROPOUTS, EncoderConfig
+from bert_flow_tf.encoder.transformer.precision import Products
+
+# Source of weights: (path, shape) -> variable; `weights` has them.
+Variables = Callable[[str, Sequence[int]], tf.Variable]
+
+
+class Dense(tf.Module):
+  """Dense layer: y = activation(x kernel + bias), with the product in a precision and the rest in float32."""
+
+  def __init__(
+    self,
+    variables: Variables,
+    path: str,
+    size: int,
+    units: int,
+    activation: str | None = None,
+    has_bias: bool = True,
+  ) -> None:
+    super().__init__()
+    self.kernel = variables(f"{path}/kernel", [size, units])
+    self.bias = None
+    if has_bias:
+      self.bias = variables(f"{path}/bias", [units])
+    self._activation = activation
+    self._products, self._cast_kernel = Products(), None
+
+  def compute_in(self, products: Products, frozen: bool) -> None:
+    """Sets the precision of the product; the kernel of a frozen layer is cast now, and not at each call."""
+    self._products, self._cast_kernel = products, None
+    if frozen and products.rounds:
+      self._cast_kernel = products.cast(self.kernel)
+      if tf.distribute.has_strategy():  # a copy on each of its devices
+        self._cast_kernel = tf.Variable(self._cast_kernel, trainable=False)
+
+  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
+    """float32 [n, size] -> float32 [n, units]."""
+    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
+    kernel = self._cast_kernel
+    if kernel is None:
+      kernel = self._products.cast(self.kernel)
+    outputs = tf.cast(tf.matmul(self._products.cast(rows), kernel), tf.float32)
+    if self.bias is not None:
+      outputs = tf.nn.bias_add(outputs, self.bias)
+    if self._activation is None:
+      return outputs
+    return activate(self._activation, outputs)
+
+
+class LayerNorm(tf.Module):
+  """Layer normalization: y = gamma (x - mean) / sqrt(variance + epsilon) + beta over the last axis."""
+
+  def __init__(self, variables: Variables, path: str, size: int, epsilon: float, has_beta: bool = True) -> None:
+    super().__init__()
+    self.gamma = variables(f"{path}/gamma", [size])
+    self.beta = None
+    if has_beta:
+      self.beta = variables(f"{path}/beta", [size])
+    self._epsilon = epsilon
+
+  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
+    """float32 [n, size] -> float32 [n, size]."""
+    mean, variance = tf.nn.moments(rows, [-1], keepdims=True)
+    return tf.nn.batch_normalization(rows, mean, variance, self.beta, self.gamma, self._epsilon)
+
+
+class Dropout:
+  """Dropout whose masks depend on a seed, int32 [2], the block and the place in it; none without a seed."""
+
+  def __init__(self, config: EncoderConfig, seed: tf.Tensor | None) -> None:
+    self._seed = seed
+    self._rates = {}
+    for place, key in config.architecture.dropouts.items():
+      self._rates[place] = getattr(config, key)
+
+  def __call__(self, inputs: tf.Tensor, place: str, block: int = 0) -> tf.Tensor:
+    """Returns the inputs with dropout."""
+    rate = self._rates.get(place)
+    if self._seed is None or not rate:
+      return inputs
+    number = DROPOUTS.index(place) + (len(DROPOUTS) - 1) * block
+    seed = tf.random.experimental.stateless_fold_in(self._seed, number)
+    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)

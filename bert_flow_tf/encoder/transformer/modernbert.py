@@ -1,0 +1,149 @@
+"""ModernBERT's block: rotary positions, local and global attention, GeGLU, normalization before each part.
+
+Warner et al. 2024, "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder". Rotary positions are those of
+Su et al. 2021, RoFormer; GeGLU is that of Shazeer 2020.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.encoder.transformer.activations import activate
+from bert_flow_tf.encoder.transformer.architectures import ATTENDED, OUTER, PROBABILITIES, EncoderConfig
+from bert_flow_tf.encoder.transformer.block import join_heads, split_heads
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
+from bert_flow_tf.encoder.transformer.packing import FirstTokens, Rows
+
+_MASKED = -10000.0
+# A text of more windows than this is computed window by window, which needs no [seq_len, seq_len] matrix.
+_MAX_WINDOWS = 2
+
+
+class RotaryBlock(tf.Module):
+  """Block: attention of all tokens (global), or of the tokens within half a window (local), then GeGLU."""
+
+  def __init__(self, variables: Variables, path: str, config: EncoderConfig, number: int) -> None:
+    """Makes the layers below a path; `number` counts blocks from 0."""
+    super().__init__()
+    size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
+    self._heads, self._size = config.num_attention_heads, size
+    self._head_size = size // self._heads
+    self._activation = config.hidden_act
+    is_global = number in config.global_blocks
+    self._theta = config.global_rope_theta if is_global else config.local_rope_theta
+    self._reach = None if is_global else int(config.local_attention) // 2
+
+    def dense(name, inputs, units):
+      return Dense(variables, f"{path}/{name}", inputs, units, has_bias=False)
+
+    self.attention_norm = None
+    if number:
+      self.attention_norm = LayerNorm(variables, f"{path}/attn_norm", size, epsilon, has_beta=False)
+    self.projected = dense("attn/Wqkv", size, 3 * size)
+    self.attended = dense("attn/Wo", size, size)
+    self.norm = LayerNorm(variables, f"{path}/mlp_norm", size, epsilon, has_beta=False)
+    self.inner = dense("mlp/Wi", size, 2 * inner)
+    self.outer = dense("mlp/Wo", inner, size)
+
+  def __call__(
+    self,
+    rows: tf.Tensor,
+    read: Rows,
+    bias: tf.Tensor,
+    dropout: Dropout,
+    number: int,
+    first_tokens: FirstTokens | None = None,
+    relative: Any = None,
+  ) -> tf.Tensor:
+    """Returns the hidden states of the next block; arguments as in `block.Block`."""
+    normed = rows
+    if self.attention_norm is not None:
+      normed = self.attention_norm(rows)
+    states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=1)]
+    query, key, value = (split_heads(part, self._heads, self._head_size) for part in states)
+    query, key = self._rotate(query), self._rotate(key)
+    written: Rows = read
+    if first_tokens is not None:
+      written = first_tokens
+      rows = written.pack(read.unpack(rows))
+      query = query[:, :, :1]
+
+    def drop(probabilities):
+      return dropout(probabilities, PROBABILITIES, number)
+
+    query /= np.float32(np.sqrt(self._head_size))
+    context = join_heads(self._attend(query, key, value, bias, drop), self._size)
+    rows += dropout(self.attended(written.pack(context)), ATTENDED, number)
+    inputs, gates = tf.split(self.inner(self.norm(rows)), 2, axis=1)
+    inner = dropout(activate(self._activation, inputs) * gates, OUTER, number)
+    return rows + self.outer(inner)
+
+  def _rotate(self, states):
+    """Turns each pair of dimensions of states [batch, heads, seq_len, head_size] by an angle of the position."""
+    half = self._head_size // 2
+    rates = self._theta ** (-np.arange(half) / half)
+    positions = tf.cast(tf.range(tf.shape(states)[2]), tf.float32)
+    angles = tf.expand_dims(positions, 1) * tf.constant(rates, tf.float32)
+    first, second = tf.split(states, 2, axis=-1)
+    cos, sin = tf.cos(angles), tf.sin(angles)
+    return tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+  def _attend(self, query, key, value, bias, drop):
+    """Returns the context [batch, heads, queries, head_size] by the attention of the block."""
+    if self._reach is None:
+      return _attend_to_all(query, key, value, bias, drop)
+    if query.shape[2] == 1 or self._reach == 0:
+      return self._attend_near(query, key, value, bias, drop)
+    largest = 2 * self._reach * _MAX_WINDOWS
+    if key.shape[2] is not None:
+      attend = self._attend_near if key.shape[2] <= largest else self._attend_by_windows
+      return attend(query, key, value, bias, drop)
+    return tf.cond(
+      tf.shape(key)[2] <= largest,
+      lambda: self._attend_near(query, key, value, bias, drop),
+      lambda: self._attend_by_windows(query, key, value, bias, drop),
+    )
+
+  def _attend_near(self, query, key, value, bias, drop):
+    """Local attention by a matrix of all pairs, for short text."""
+    queries, keys = tf.range(tf.shape(query)[2]), tf.range(tf.shape(key)[2])
+    distance = tf.abs(tf.expand_dims(queries, 1) - keys)
+    return _attend_to_all(query, key, value, bias + self._far(distance), drop)
+
+  def _attend_by_windows(self, query, key, value, bias, drop):
+    """Local attention of each `reach` queries to their own keys, those before and those after them."""
+    reach, length = self._reach, tf.shape(key)[2]
+    count = (length + reach - 1) // reach
+
+    def windows(states):
+      """[batch, heads, seq_len, n] -> [batch, heads, count, 3 * reach, n]."""
+      padded = tf.pad(states, [[0, 0], [0, 0], [reach, (count + 1) * reach - length], [0, 0]])
+      parts = _in_parts(padded, count + 2, reach)
+      return tf.concat([parts[:, :, :-2], parts[:, :, 1:-1], parts[:, :, 2:]], axis=3)
+
+    padded = tf.pad(query, [[0, 0], [0, 0], [0, count * reach - length], [0, 0]])
+    # Padding beyond the text is masked, too.
+    is_token = tf.cast(tf.equal(tf.linalg.matrix_transpose(bias), 0.0), tf.float32)
+    masked = tf.linalg.matrix_transpose(1.0 - windows(is_token)) * _MASKED
+    distance = tf.abs(tf.expand_dims(tf.range(reach), 1) + reach - tf.range(3 * reach))
+    masked += self._far(distance)
+    context = _attend_to_all(_in_parts(padded, count, reach), windows(key), windows(value), masked, drop)
+    shape = tf.shape(context)
+    context = tf.reshape(context, [shape[0], shape[1], count * reach, self._head_size])
+    return context[:, :, :length]
+
+  def _far(self, distance):
+    return tf.cast(distance > self._reach, tf.float32) * _MASKED
+
+
+def _attend_to_all(query, key, value, bias, drop):
+  """Returns softmax(query key' + bias) value over the last two axes."""
+  probabilities = tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + bias)
+  return tf.matmul(drop(probabilities), value)
+
+
+def _in_parts(states, count, size):
+  """[batch, heads, count * size, n] -> [batch, heads, count, size, n]."""
+  shape = tf.shape(states)
+  return tf.reshape(states, [shape[0], shape[1], count, size, states.shape[3]])
