@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.flow.keras import keras
 from bert_flow_tf.training.loop import IDENTITY_FILE, Checkpoints, check_claim
+from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.training import small
 
@@ -35,6 +37,38 @@ def test_two_are_kept_and_nothing_half_written(fitted):
   files = {file.name for file in fitted[0].iterdir()}
   whole = {f"ckpt-{step}.{part}" for step in (15, 16) for part in ("index", "data-00000-of-00001")}
   assert files == {"checkpoint", IDENTITY_FILE, *whole}
+
+
+# Of every release since 0.1.0, under each Keras: with other names, a fit that a user left half done cannot be resumed.
+NAMES = """
+flow/chain/0/b flow/chain/0/logs flow/chain/0/varying flow/chain/1/permutation
+flow/chain/2/network/first/actnorm/b flow/chain/2/network/first/actnorm/logs
+flow/chain/2/network/first/actnorm/varying flow/chain/2/network/first/kernel
+flow/chain/2/network/second/0/actnorm/b flow/chain/2/network/second/0/actnorm/logs
+flow/chain/2/network/second/0/actnorm/varying flow/chain/2/network/second/0/kernel
+flow/chain/2/network/last/b flow/chain/2/network/last/kernel flow/chain/2/network/last/logs flow/state
+optimizer/_iterations optimizer/_learning_rate optimizer/_first/0 optimizer/_second/0 save_counter step
+"""
+
+
+def names(checkpoint):
+  """Returns the names of the values in a checkpoint."""
+  found = set()
+  for name, _ in tf.train.list_variables(str(checkpoint)):
+    found.add(name.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE"))
+  return found - {"_CHECKPOINTABLE_OBJECT_GRAPH"}
+
+
+def test_names_are_those_of_release_0_1_0(fitted):
+  assert names(fitted[0] / "ckpt-16") == set(NAMES.split())
+
+
+def test_names_of_a_schedule_are_those_of_release_0_1_0(tmp_path):
+  optimizer = AdamWeightDecay(WarmUpLinearDecay(0.1, 10, 2))
+  optimizer.build([tf.Variable(0.0), tf.Variable(0.0)])
+  path = tf.train.Checkpoint(optimizer=optimizer).write(str(tmp_path / "saved"))
+  expected = {"_iterations", "_current_learning_rate", "_first/0", "_first/1", "_second/0", "_second/1"}
+  assert names(path) == {f"optimizer/{name}" for name in expected}
 
 
 def test_what_a_killed_process_was_writing_is_cleared_away(folder):
@@ -153,12 +187,31 @@ def test_another_fit_is_noticed_by_a_part_of_its_identity(tmp_path):
 
 
 CONSTANT = small.embeddings()[0] * [1, 0, 1, 1]
+
+
+def seeded():
+  return keras.initializers.GlorotUniform(seed=1)
+
+
+class ListOfLayers(keras.layers.Layer):
+  """A user's network whose layers are in a list, a dictionary and a tuple."""
+
+  def __init__(self, units):
+    super().__init__()
+    first, second, last = (keras.layers.Dense(n, "tanh", kernel_initializer=seeded()) for n in (3, 3, units))
+    self.first, self.named, self.rest = [first], {"second": second}, (last,)
+
+  def call(self, inputs):
+    return self.rest[0](self.named["second"](self.first[0](inputs)))
+
+
 # {what is special: (steps at which it is stopped, arguments of the fit, the flow's settings)}
 STOPPED = {
   "plain": ([15], {}, {}),
   "again and again": ([5, 10], {}, {}),
   "other chunks": ([10], {"save_checkpoints_steps": 3}, {}),
   "dropout, and not initialized from data": ([10], {}, {"actnorm_init": "glorot", "coupling_dropout": 0.5}),
+  "own network": ([10], {}, {"network": ListOfLayers}),
   "a constant dimension, whose scale of 1 is no weight": ([10], {"source": EmbeddingPairs(CONSTANT, CONSTANT)}, {}),
   "more pairs than the shuffle buffer holds": (
     [20],

@@ -19,6 +19,7 @@ from bert_flow_tf.training.distribution import (
 )
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese_settings import SiameseSettings
+from tests.flow import reference
 from tests.testing import rejected
 from tests.training import small, two_replicas
 
@@ -100,6 +101,21 @@ def test_two_replicas_are_one():
   for replicas, weight in zip(found["weights"], small.weights(flow), strict=True):
     assert len(replicas) == 2 and replicas[0] == replicas[1]
     np.testing.assert_allclose(replicas[0], weight, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_steps_of_two_replicas_are_those_of_the_equations():
+  """The gradients are summed, then clipped; both replicas have the same weights."""
+  theirs = reference.AdamWeightDecay(0.0)
+  expected = dict(enumerate(np.array(two_replicas.STARTS)))
+  for number, rate in enumerate(two_replicas.RATES):
+    theirs.learning_rate = rate
+    summed = two_replicas.gradients_of_step(number).sum(axis=0)
+    expected = theirs.step(expected, dict(enumerate(summed)))
+  found = two_replicas.results()["optimizer"]
+  assert found["iterations"] == len(two_replicas.RATES)
+  for index, replicas in enumerate(found["weights"]):
+    np.testing.assert_allclose(replicas, [expected[index]] * 2, rtol=1e-10)
 
 
 @pytest.mark.slow

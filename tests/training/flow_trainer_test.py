@@ -210,6 +210,34 @@ def test_steps_are_those_of_the_equations(constants, scale, dtype, tolerance):
     np.testing.assert_allclose(value, expected[name], atol=tolerance * moved, err_msg=name)
 
 
+@pytest.mark.parametrize("jit_compile", [None, True], ids=["plain", "XLA"])
+def test_steps_of_a_schedule_in_a_graph(jit_compile):
+  """Also after a restart, which sets steps and moments to 0."""
+  rates = [0.0, 0.125, 0.25, 0.125, 0.0625, 0.5]
+  start = random(0, 1.0)
+  ours = variables(start, "float64")
+  optimizer = AdamWeightDecay(lambda step: tf.gather(rates, step))
+  optimizer.build(list(ours.values()))
+
+  @tf.function(autograph=False, jit_compile=jit_compile)
+  def step(gradients):
+    optimizer.apply_gradients([(gradients[name], ours[name]) for name in SHAPES])
+
+  for _ in range(2):
+    theirs, expected = reference.AdamWeightDecay(0.0, decayed=DECAYED), start
+    for name, variable in ours.items():
+      variable.assign(start[name])
+    for number, rate in enumerate(rates):
+      theirs.learning_rate = rate
+      gradients = random(number + 1, 1.0)
+      expected = theirs.step(expected, gradients)
+      step({name: tf.constant(value) for name, value in gradients.items()})
+      assert optimizer.learning_rate.numpy() == rate
+    for name, variable in ours.items():
+      np.testing.assert_allclose(variable, expected[name], atol=1e-10, err_msg=name)
+    optimizer.restart()
+
+
 @pytest.mark.parametrize(("steps", "proportion", "warmup"), [(10, 0.3, 3), (10, 0.0, 0), (19, 0.1, 1), (4, 1.0, 4)])
 def test_rises_and_falls_in_lines(steps, proportion, warmup):
   assert num_warmup_steps(steps, proportion) == warmup

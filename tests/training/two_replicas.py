@@ -11,11 +11,15 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 from tests.testing import REPO
 
 EPOCHS = 3.0
 # Widths of flows that are fitted in one process; 8 pairs of a step are not divided by 3 devices, 2 not even one each.
 WIDTHS, BATCHES = (4, 6), (8, 2)
+# Weights and learning rates of `optimizer`.
+STARTS, RATES = ([0.5, -1.0, 2.0], [1.0, 3.0, -0.25]), (0.0, 0.125, 0.5, 0.25, 0.0625)
 
 
 @functools.cache
@@ -29,6 +33,7 @@ def results():
 
 def fits(strategy):
   """Makes an uninterrupted fit, and one that is resumed at its half."""
+  from bert_flow_tf.flow.keras import tf_variables
   from tests.training import small
 
   with strategy.scope():
@@ -39,7 +44,9 @@ def fits(strategy):
     with small.interrupted_at(10):
       small.fit(flow=stopped, **arguments)
     second, _ = small.fit(flow=resumed, **arguments)
-  replicas = [[value.numpy().tolist() for value in strategy.experimental_local_results(w)] for w in flow.weights]
+  replicas = []
+  for variable in tf_variables(flow.weights):
+    replicas.append([value.numpy().tolist() for value in strategy.experimental_local_results(variable)])
   return {
     "losses": fitted.losses.tolist(),
     "weights": replicas,
@@ -77,6 +84,36 @@ def models(strategy):
 
   with strategy.scope():
     return {name: models_of_flows.train(name) for name in models_of_flows.MODELS}
+
+
+def optimizer(strategy):
+  """Makes steps from other gradients on each replica; returns each replica's values of two weights."""
+  import tensorflow as tf
+
+  from bert_flow_tf.training.optimizer import AdamWeightDecay
+
+  with strategy.scope():
+    weights = [tf.Variable(value, dtype=tf.float64) for value in STARTS]
+    made = AdamWeightDecay(lambda step: tf.gather(RATES, step))
+    made.build(weights)
+
+  @tf.function(autograph=False)
+  def step(gradients):
+    def replica():
+      own = tf.gather(gradients, tf.distribute.get_replica_context().replica_id_in_sync_group)
+      made.apply_gradients(zip(tf.unstack(own), weights, strict=True))
+
+    strategy.run(replica)
+
+  for number in range(len(RATES)):
+    step(tf.constant(gradients_of_step(number)))
+  values = [[value.numpy().tolist() for value in strategy.experimental_local_results(weight)] for weight in weights]
+  return {"weights": values, "iterations": int(made.iterations.numpy())}
+
+
+def gradients_of_step(number):
+  """Returns the gradients of both replicas for both weights, [2, 2, 3]; some steps are above the clip."""
+  return np.random.default_rng(number).normal(0.0, 0.5, [2, 2, 3])
 
 
 def siamese(strategy):
@@ -149,6 +186,7 @@ def main():
     "fits": fits(strategy),
     "layers": layers(strategy),
     "models": models(strategy),
+    "optimizer": optimizer(strategy),
     "siamese": siamese(strategy),
     "several": several(strategy),
   }
