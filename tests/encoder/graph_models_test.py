@@ -160,6 +160,18 @@ def test_byte_level_bpe(settings, max_seq_length):
   check(bpe_of(**settings), odd_texts(2000, seed=2), max_seq_length)
 
 
+@pytest.mark.parametrize("n", COUNTS)
+def test_added_tokens_of_modernbert(n):
+  """Runs of blanks and names with bars, as in the published tokenizer."""
+  tokenizer = tokenizers.Tokenizer.from_file(str(golden_encoder("modernbert") / "tokenizer.json"))
+  blanks = [" " * count for count in range(2, 25)]
+  names = ["|||IP_ADDRESS|||", "|||EMAIL_ADDRESS|||", "<|padding|>"]
+  tokenizer.add_tokens([tokenizers.AddedToken(token, normalized=True) for token in names + blanks])
+  runs = [text.replace(" ", " " * (1 + number % 60)) for number, text in enumerate(odd_texts(n // 4, seed=3))]
+  around = [f"{text[:9]}|||IP_ADDRESS|||{text[9:]} <|padding|>" for text in odd_texts(n // 4, seed=4)]
+  check(tokenizer, ["  ", "a  b", " " * 60, "x\n   y", *runs, *around, *odd_texts(n // 2)], specials=BERT_SPECIALS)
+
+
 def test_merges_whose_piece_has_an_older_pair():
   # "abc" is made by two merges, and its pair with "ab" is older than the second.
   merges = [("b", "c"), ("a", "bc"), ("abc", "ab"), ("a", "b"), ("ab", "c"), ("c", "c"), ("cc", "cc")]

@@ -20,7 +20,7 @@ from bert_flow_tf.errors import EncoderError
 Step = Callable[[tf.Tensor], tf.Tensor]
 
 # A byte that UTF-8 does not have. The patterns of words match no such byte.
-_SEPARATOR = b"\xff"
+SEPARATOR = b"\xff"
 _SPACE = r"\s"
 # The mark of the highest combining class.
 _LARGE_MARK = "\u0345"
@@ -108,7 +108,7 @@ def splitter_of(definition: dict[str, Any] | None) -> list[Step]:
 
 def split(texts: tf.Tensor) -> tf.RaggedTensor:
   """Texts with separators string [n] -> words string [n, (words)], none empty."""
-  words = tf.strings.split(texts, _SEPARATOR)
+  words = tf.strings.split(texts, SEPARATOR)
   return tf.ragged.boolean_mask(words, tf.strings.length(words) > 0)
 
 
@@ -120,9 +120,9 @@ def _byte_level(texts):
   """Separates the words of GPT-2's pattern."""
   space, letter, number = _class_of(_SPACE), _class_of(r"\p{L}"), _class_of(r"\p{N}")
   # RE2 does not look ahead: the last of several blanks before a word is cut off first.
-  texts = _replace(texts, f"([{space}]+)([{space}][^{space}])", rb"\1" + _SEPARATOR + rb"\2")
+  texts = _replace(texts, f"([{space}]+)([{space}][^{space}])", rb"\1" + SEPARATOR + rb"\2")
   words = f"'s|'t|'re|'ve|'m|'ll|'d| ?[{letter}]+| ?[{number}]+| ?[^{space}{letter}{number}]+|[{space}]+"
-  return _replace(texts, f"({words})", rb"\1" + _SEPARATOR)
+  return _replace(texts, f"({words})", rb"\1" + SEPARATOR)
 
 
 def _metaspace(definition: dict[str, Any], split_at: tuple[str, ...]) -> list[Step]:
@@ -137,12 +137,12 @@ def _metaspace(definition: dict[str, Any], split_at: tuple[str, ...]) -> list[St
   else:
     steps.append(functools.partial(_replace, pattern=" ", rewrite=blank))
   if scheme == "always":
-    prepended = _SEPARATOR + blank.encode() + rb"\1"
+    prepended = SEPARATOR + blank.encode() + rb"\1"
     steps.append(functools.partial(_replace, pattern=f"{start}([^{space}{blank}])", rewrite=prepended))
   if split_at:
-    steps.append(functools.partial(_replace, pattern=f"[{space}]+", rewrite=_SEPARATOR))
+    steps.append(functools.partial(_replace, pattern=f"[{space}]+", rewrite=SEPARATOR))
   if definition["split"]:
-    steps.append(functools.partial(_replace, pattern=blank, rewrite=_SEPARATOR + blank.encode()))
+    steps.append(functools.partial(_replace, pattern=blank, rewrite=SEPARATOR + blank.encode()))
   return steps
 
 
@@ -153,7 +153,7 @@ def _unicode_form(texts, form):
   newer = f"([{_newer(form)}])"
 
   def apart():
-    parts = tf.strings.split(_replace(texts, newer, _SEPARATOR + rb"\1" + _SEPARATOR), _SEPARATOR)
+    parts = tf.strings.split(_replace(texts, newer, SEPARATOR + rb"\1" + SEPARATOR), SEPARATOR)
     flat = parts.flat_values
     flat = tf.where(tf.strings.regex_full_match(flat, newer), flat, text.normalize_utf8(flat, form))
     return tf.strings.reduce_join(parts.with_flat_values(flat), axis=1)

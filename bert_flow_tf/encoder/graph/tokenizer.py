@@ -9,6 +9,7 @@ than the Unicode version of `tokenizers` or of the server's ICU.
 import functools
 import itertools
 import json
+import re
 import unicodedata
 from typing import Any
 
@@ -17,13 +18,22 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from bert_flow_tf.encoder.graph.models import BytePairs, Unigram
-from bert_flow_tf.encoder.graph.normalizers import NoGraphForm, class_of_codes, normalizer_of, split, splitter_of
+from bert_flow_tf.encoder.graph.normalizers import (
+  SEPARATOR,
+  NoGraphForm,
+  class_of_codes,
+  normalizer_of,
+  split,
+  splitter_of,
+)
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 
 # FastWordpiece counts bytes; a character has at most so many in UTF-8.
 _BYTES = 4
 _PRIVATE = 0xF0000
+# {binary digit: a byte that UTF-8 does not have}
+_BITS = {"0": 0xFD, "1": 0xFE}
 # Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they are more:
 # more than normal text ever needs.
 BYTES_PER_TOKEN = 1024
@@ -58,13 +68,13 @@ class GraphTokenizer:
     self.max_seq_length = int(max_seq_length)
     self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
     definition = json.loads(tokenizer.backend.to_str())
-    others = [token["content"] for token in definition["added_tokens"] if not token["special"]]
-    if others:
-      raise NoGraphForm(f"it has added tokens ({', '.join(others[:3])})")
+    others = [token for token in definition["added_tokens"] if not token["special"]]
+    if others and not AddedTokens.has_form(definition, others):
+      raise NoGraphForm(f"it has added tokens ({', '.join(token['content'] for token in others[:3])})")
     if definition["model"]["type"] == "WordPiece":
       self._model: Any = WordPiece(definition)
     else:
-      self._model = _Composed(definition)
+      self._model = _Composed(definition, others)
 
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
@@ -85,7 +95,7 @@ class _Composed:
 
   bytes_per_token = BYTES_PER_TOKEN
 
-  def __init__(self, definition: dict[str, Any]) -> None:
+  def __init__(self, definition: dict[str, Any], added_tokens: list[dict[str, Any]]) -> None:
     model = definition["model"]
     kind, splitter = model["type"], definition["pre_tokenizer"] or {}
     for name, allowed in _SETTINGS.items():
@@ -99,6 +109,10 @@ class _Composed:
       self._pieces = Unigram(model)
     else:
       raise NoGraphForm(f"its model is {kind} after {splitter['type']}")
+    if added_tokens:
+      added = AddedTokens(added_tokens, self._pieces)
+      self._split = [added.separate, *self._split]
+      self._pieces = added
 
   def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
     """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
@@ -111,6 +125,48 @@ class _Composed:
     distinct, places = tf.unique(words.flat_values)
     pieces = self._pieces(distinct).with_row_splits_dtype(tf.int64)
     return words.with_flat_values(tf.gather(pieces, places)).merge_dims(1, 2)
+
+
+class AddedTokens:
+  """Tokens of byte-level BPE that are no pieces, such as ModernBERT's runs of blanks: found first, and never split.
+
+  While text is split, each is a word of bytes that UTF-8 does not have, which spell its number.
+  """
+
+  def __init__(self, tokens: list[dict[str, Any]], pieces: BytePairs) -> None:
+    # The longest come first, as in `tokenizers`.
+    tokens = sorted(tokens, key=lambda token: -len(token["content"]))
+    codes = [bytes(_BITS[digit] for digit in f"{number:b}") for number in range(len(tokens))]
+    self._patterns = [re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", token["content"]) for token in tokens]
+    self._codes = codes
+    ids = tf.constant([token["id"] for token in tokens], tf.int32)
+    self._ids = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(codes, ids), -1)
+    self._pieces = pieces
+    self.characters_per_token = max(pieces.characters_per_token, *(2 * len(token["content"]) for token in tokens))
+
+  @staticmethod
+  def has_form(definition: dict[str, Any], tokens: list[dict[str, Any]]) -> bool:
+    """Returns whether the tokens of a byte-level BPE are found in normalized text, wherever they stand."""
+    before = definition["pre_tokenizer"] or {}
+    if definition["model"]["type"] != "BPE" or before.get("type") != "ByteLevel" or before["add_prefix_space"]:
+      return False
+    is_plain = [not (token["lstrip"] or token["rstrip"] or token["single_word"]) for token in tokens]
+    is_normalized = [token["normalized"] or definition["normalizer"] is None for token in tokens]
+    return all(is_plain) and all(is_normalized)
+
+  def separate(self, texts: tf.Tensor) -> tf.Tensor:
+    """Puts a word of its own in place of each token: string [n] -> string [n]."""
+    for pattern, code in zip(self._patterns, self._codes, strict=True):
+      texts = tf.strings.regex_replace(texts, pattern, SEPARATOR + code + SEPARATOR)
+    return texts
+
+  def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
+    """Words string [n] -> ids int32 [n, (pieces)]."""
+    ids = self._ids.lookup(words)
+    is_added = ids >= 0
+    pieces = self._pieces(tf.where(is_added, "", words))
+    added = tf.RaggedTensor.from_row_lengths(ids[is_added], tf.cast(is_added, pieces.row_splits.dtype))
+    return tf.concat([pieces, added], axis=1)
 
 
 class WordPiece:

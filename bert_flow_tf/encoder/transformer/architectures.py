@@ -234,50 +234,50 @@ ARCHITECTURES = {
     specials=_BERT_SPECIALS | {"unk_token": "<unk>", "pad_token": "<pad>"},
     vocabularies=("tokenizer.json", "spiece.model"),
   ),
+  "modernbert": Architecture(
+    "ModernBert",
+    "model",
+    block="layers_._{}",
+    words="embeddings/tok_embeddings/weight",
+    norm="embeddings/norm",
+    pooler="",
+    has_positions=False,
+    has_biases=False,
+    final_norm="final_norm",
+    keys={
+      "hidden_act": "hidden_activation",
+      "layer_norm_eps": "norm_eps",
+      "hidden_dropout_prob": "mlp_dropout",
+      "attention_probs_dropout_prob": "attention_dropout",
+      "type_vocab_size": "",
+    },
+    defaults={"layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    attention=("local_attention", "global_rope_theta", "local_rope_theta", "global_blocks"),
+    fixed={"attention_bias": (False, False), "mlp_bias": (False, False), "norm_bias": (False, False)},
+    dropouts=_MODERNBERT_DROPOUTS,
+    vocabularies=("tokenizer.json",),
+  ),
+  "deberta-v2": Architecture(
+    "DebertaV2",
+    "deberta",
+    layers=_DEBERTA_LAYERS,
+    pooler="",
+    has_positions=False,
+    keys={"type_vocab_size": ""},
+    defaults={"layer_norm_eps": 1e-7},
+    attention=("position_buckets", "longest_distance"),
+    fixed={
+      "relative_attention": (True, False),
+      "position_biased_input": (False, True),
+      "share_att_key": (True, False),
+      "norm_rel_ebd": ("layer_norm", "none"),
+      "type_vocab_size": (0, 0),
+      "conv_kernel_size": (0, 0),
+    },
+    specials=_BERT_SPECIALS,
+    vocabularies=("tokenizer.json", "spm.model"),
+  ),
 }
-ARCHITECTURES["modernbert"] = Architecture(
-  "ModernBert",
-  "model",
-  block="layers_._{}",
-  words="embeddings/tok_embeddings/weight",
-  norm="embeddings/norm",
-  pooler="",
-  has_positions=False,
-  has_biases=False,
-  final_norm="final_norm",
-  keys={
-    "hidden_act": "hidden_activation",
-    "layer_norm_eps": "norm_eps",
-    "hidden_dropout_prob": "mlp_dropout",
-    "attention_probs_dropout_prob": "attention_dropout",
-    "type_vocab_size": "",
-  },
-  defaults={"layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-  attention=("local_attention", "global_rope_theta", "local_rope_theta", "global_blocks"),
-  fixed={"attention_bias": (False, False), "mlp_bias": (False, False), "norm_bias": (False, False)},
-  dropouts=_MODERNBERT_DROPOUTS,
-  vocabularies=("tokenizer.json",),
-)
-ARCHITECTURES["deberta-v2"] = Architecture(
-  "DebertaV2",
-  "deberta",
-  layers=_DEBERTA_LAYERS,
-  pooler="",
-  has_positions=False,
-  keys={"type_vocab_size": ""},
-  defaults={"layer_norm_eps": 1e-7},
-  attention=("position_buckets", "longest_distance"),
-  fixed={
-    "relative_attention": (True, False),
-    "position_biased_input": (False, True),
-    "share_att_key": (True, False),
-    "norm_rel_ebd": ("layer_norm", "none"),
-    "type_vocab_size": (0, 0),
-    "conv_kernel_size": (0, 0),
-  },
-  specials=_BERT_SPECIALS,
-  vocabularies=("tokenizer.json", "spm.model"),
-)
 BERT = "bert"
 _MAINS = "|".join(sorted({architecture.main for architecture in ARCHITECTURES.values()}))
 _SCOPE = re.compile(rf".*/(?=(?:{_MAINS})/)")
@@ -302,21 +302,15 @@ class EncoderConfig:
     self.values = dict(values)
     self.architecture = ARCHITECTURES[values["model_type"]]
     attributes = {name: self.architecture.default(name) for name in DEFAULTS}
-    attributes |= _MODERNBERT | {"position_buckets": 0} | self.values
-    for kind, key in THETAS.items():
-      parameters = (self.values.get("rope_parameters") or {}).get(kind)
-      if parameters:
-        attributes[key] = parameters["rope_theta"]
+    attributes |= self.values
     for name, key in self.architecture.keys.items():
       attributes[name] = self.values.get(key, self.architecture.default(name))
-    kinds = self.values.get("layer_types")
-    if kinds is None:
-      every = attributes["global_attn_every_n_layers"]
-      kinds = [_FULL if number % every == 0 else "" for number in range(attributes["num_hidden_layers"])]
-    self.global_blocks = [number for number, kind in enumerate(kinds) if kind == _FULL]
-    self.longest_distance = self.values.get("max_relative_positions", -1)
-    if self.longest_distance < 1:
-      self.longest_distance = self.values.get("max_position_embeddings")
+    if "local_attention" in self.architecture.attention:
+      attributes = _rotary_attributes(attributes)
+    if "longest_distance" in self.architecture.attention:
+      attributes["longest_distance"] = attributes.get("max_relative_positions", -1)
+      if attributes["longest_distance"] < 1:
+        attributes["longest_distance"] = attributes["max_position_embeddings"]
     self._attributes = attributes
     self.word_size = int(self.hidden_size)
     if self.architecture.projection:
@@ -335,6 +329,20 @@ class EncoderConfig:
     if name == "_attributes" or name not in self._attributes:  # pickle asks before there are any
       raise AttributeError(name)
     return self._attributes[name]
+
+
+def _rotary_attributes(attributes):
+  """Returns the attributes of a ModernBERT, from either form of its config.json."""
+  attributes = _MODERNBERT | attributes
+  for kind, key in THETAS.items():
+    parameters = (attributes.get("rope_parameters") or {}).get(kind)
+    if parameters:
+      attributes[key] = parameters["rope_theta"]
+  blocks = range(attributes["num_hidden_layers"])
+  every = attributes["global_attn_every_n_layers"]
+  kinds = attributes.get("layer_types") or [_FULL if number % every == 0 else "" for number in blocks]
+  attributes["global_blocks"] = [number for number in blocks if kinds[number] == _FULL]
+  return attributes
 
 
 def check_model_type(where: Any, model_type: Any) -> Architecture:
