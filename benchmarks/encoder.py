@@ -19,19 +19,32 @@ from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.folder import FolderTokenizer, load_tokenizer
 from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 
 OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
 MATRIX_RATE = "matrix rate"
-# BERT-base (Devlin et al. 2019, section 3).
-BASE = {
-  "hidden_size": 768,
-  "num_hidden_layers": 12,
-  "num_attention_heads": 12,
-  "intermediate_size": 3072,
-  "max_position_embeddings": 512,
+# {model_type: shape}: BERT-base (Devlin et al. 2019, section 3) and ModernBERT-base (Warner et al. 2024, table 4).
+SHAPES = {
+  BERT: {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+  },
+  "modernbert": {
+    "hidden_size": 768,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 12,
+    "intermediate_size": 1152,
+    "max_position_embeddings": 8192,
+    "local_attention": 128,
+    "global_attn_every_n_layers": 3,
+    "global_rope_theta": 160000.0,
+    "local_rope_theta": 10000.0,
+  },
 }
 # Larger matrix products are not computed at a higher rate.
 _MATRIX = 1536
@@ -48,32 +61,44 @@ def matrix_rate() -> float:
   return 5 * 2.0 * _MATRIX**3 / seconds
 
 
-def write_random_bert(folder: pathlib.Path, tokenizer_folder: str) -> None:
+def write_random_encoder(folder: pathlib.Path, tokenizer_folder: str, model_type: str = BERT) -> None:
   """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
   files = EncoderFiles(pathlib.Path(tokenizer_folder))
   tokenizer = load_tokenizer(files)
-  config = EncoderConfig({"model_type": BERT, "vocab_size": tokenizer.vocab_size, **BASE})
+  if model_type != BERT:  # which reads tokenizer.json alone
+    tokenizer = FolderTokenizer(tokenizer.backend, tokenizer.specials, tokenizer.vocab_file)
+  ids = dict(zip(("cls_token_id", "sep_token_id", "pad_token_id"), tokenizer.special_ids, strict=False))
+  sizes = {"vocab_size": tokenizer.vocab_size, **ids, **SHAPES[model_type]}
+  config = EncoderConfig({"model_type": model_type, **sizes})
   save_encoder(SentenceEncoder(LoadedModel(random_transformer(config), "random", files), tokenizer), folder)
 
 
 def flops_per_token(config: Any, length: int) -> int:
-  """Returns BERT's floating-point operations per token of a sentence of `length` tokens.
+  """Returns the floating-point operations per token of a sentence of `length` tokens.
 
-  Only matrix products count, an addition and a multiplication each: four of width x width, two of width x inner, and
-  the two of attention, whose cost grows with the sentence.
+  Only matrix products count, an addition and a multiplication each: four of width x width, two of width x inner (three
+  with GeGLU), and the two of attention, whose cost grows with the sentence, up to the window in local attention.
   """
-  width, inner = config.hidden_size, config.intermediate_size
-  return config.num_hidden_layers * (8 * width * width + 4 * width * inner + 4 * width * length)
+  width, inner, blocks = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+  if config.model_type == BERT:
+    return blocks * (8 * width * width + 4 * width * inner + 4 * width * length)
+  near = min(length, config.local_attention)
+  attended = len(config.global_blocks) * length + (blocks - len(config.global_blocks)) * near
+  return blocks * (8 * width * width + 6 * width * inner) + 4 * width * attended
 
 
 def run(benchmark: Any) -> tuple[dict[str, Any], str]:
   """Measures our encoder and the others in turns; returns JSON values and Markdown."""
   settings, embedding = benchmark.settings, benchmark.embedding
-  length, batch_size = benchmark.pooling_arguments["max_seq_length"], embedding.predict_batch_size
+  # Not of the encoder of the flags, whose tokenizer alone is used.
+  length = embedding.max_seq_length or benchmark.pooling_arguments["max_seq_length"]
+  batch_size = embedding.predict_batch_size
   sentences = benchmark.sentences(settings.tasks[0])
   if settings.encoder_sentences < len(sentences):
     drawn = np.random.default_rng(0).choice(len(sentences), settings.encoder_sentences, replace=False)
     sentences = [sentences[i] for i in drawn]
+  joined = settings.joined_sentences
+  sentences = [" ".join(sentences[start : start + joined]) for start in range(0, len(sentences), joined)]
   arguments = {"sentence_embedding_type": "avg", "max_seq_length": length, "batch_size": batch_size}
   arguments["show_progress"] = False
   versions, skipped, embeddings, methods = {}, {}, {}, {MATRIX_RATE: matrix_rate}
@@ -94,8 +119,8 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     return encoder
 
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
-    folder = pathlib.Path(parent) / "random-bert"
-    write_random_bert(folder, benchmark.encoder.folder)
+    folder = pathlib.Path(parent) / "random"
+    write_random_encoder(folder, benchmark.encoder.folder, settings.architecture)
     with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
       encoder = add_ours(OURS, folder)
       for engine in OTHERS:

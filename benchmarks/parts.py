@@ -41,6 +41,12 @@ class BenchmarkSettings(Settings):
     "this one.",
   )
   encoder_sentences: int = setting(256, "Distinct sentences, drawn at random, that part encoder embeds.", minimum=1)
+  architecture: str = setting(
+    "bert",
+    "Random weights in part encoder: of BERT-base's or of ModernBERT-base's shape.",
+    choices=("bert", "modernbert"),
+  )
+  joined_sentences: int = setting(1, "Sentences that part encoder joins to one long text.", minimum=1)
   training_steps: int = setting(5, "Steps of a round in part training_step.", minimum=1)
   random_base: bool = setting(False, "Random weights of BERT-base's shape in parts training_step and startup.")
   baseline: str | None = setting(

@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 
 from benchmarks import measure
-from benchmarks.encoder import write_random_bert
+from benchmarks.encoder import write_random_encoder
 
 PHASES = ("import", "load", "first sentence")
 THIS, BASELINE = "this checkout", "baseline"
@@ -46,7 +46,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     model = benchmark.embedding.encoder_name
     if settings.random_base:
       model = pathlib.Path(parent) / "model"
-      write_random_bert(model, benchmark.encoder.folder)
+      write_random_encoder(model, benchmark.encoder.folder)
     methods: dict[Any, Any] = {}
     for name, root in roots.items():
       methods[name, "first sentence"] = lambda root=root: first_sentence(root, model)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import measure
-from benchmarks.encoder import write_random_bert
+from benchmarks.encoder import write_random_encoder
 
 PACKED, PADDED, BASELINE = "packed", "padded", "baseline"
 BATCH_SIZES = (32, 16)
@@ -49,7 +49,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     model = benchmark.encoder.name
     if settings.random_base:
       model = folder / "model"
-      write_random_bert(model, benchmark.encoder.folder)
+      write_random_encoder(model, benchmark.encoder.folder)
     pooling = benchmark.pooling_arguments["sentence_embedding_type"]
     values = {"pad_id": benchmark.encoder.tokenizer.pad_id, "pooling": pooling, "batches": batches}
     (folder / "batches.json").write_text(json.dumps(values), encoding="utf-8")

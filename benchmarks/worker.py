@@ -97,7 +97,7 @@ def _export(torch, transformers, folder, file):
   class Mean(torch.nn.Module):
     def __init__(self):
       super().__init__()
-      self.bert = transformers.BertModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager")
+      self.bert = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
 
     def forward(self, ids, mask):
       states = self.bert(input_ids=ids, attention_mask=mask).last_hidden_state

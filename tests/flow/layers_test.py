@@ -148,3 +148,10 @@ def test_invertible_starts_as_a_rotation():
   assert {weight.name.split(":")[0] for weight in layer.trainable_variables} == {"L", "U", "log_S"}
   np.testing.assert_array_equal(same.L, layer.L)
   assert not np.allclose(other.L, layer.L)
+
+
+def test_invertible_1x1_takes_arrays():
+  layer, u = Invertible1x1(seed=1), cone(6, 8).astype(np.float32)
+  z, log_det = layer.forward_and_log_det(u)
+  np.testing.assert_array_equal(z, layer(u))
+  np.testing.assert_allclose(log_det, 0.0, atol=1e-5)
