@@ -1,7 +1,9 @@
 """Helpers of several tests: the optional folder `../shared`, and changes of saved files."""
 
 import contextlib
+import os
 import pathlib
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -45,7 +47,12 @@ def tf_bert():
   """Returns the module transformers; skips the calling test where it has no TFBertModel."""
   import transformers
 
-  if not hasattr(transformers, "TFBertModel"):
+  import bert_flow_tf.flow.keras  # noqa: F401 (chooses the Keras of this process first)
+
+  # transformers sets TF_USE_LEGACY_KERAS, which programs that later tests start would inherit.
+  with mock.patch.dict(os.environ):
+    has_models = hasattr(transformers, "TFBertModel")
+  if not has_models:
     pytest.skip(f"transformers {transformers.__version__} has no TFBertModel; versions before 5 have one")
   return transformers
 
