@@ -105,16 +105,16 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
   def add(name, version, embed):
     def timed():
-      seconds, embeddings[name] = embed()
-      logging.info("%s: %.1f sentences/s", name, len(sentences) / seconds)
-      return seconds
+      cost, embeddings[name] = embed()
+      logging.info("%s: %.1f sentences/s", name, len(sentences) / cost["seconds"])
+      return cost
 
     methods[name], versions[name] = timed, version
 
   def add_ours(name, folder, **precision):
     encoder = SentenceEncoder.from_pretrained(str(folder), **precision)
     encoder.encode(sentences[:_WARM_UP], **arguments)
-    embed = lambda: measure.seconds(lambda: encoder.encode(sentences, **arguments))  # noqa: E731
+    embed = lambda: measure.cost(lambda: encoder.encode(sentences, **arguments))  # noqa: E731
     add(name, f"TensorFlow {tf.__version__}", embed)
     return encoder
 
@@ -131,7 +131,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
           continue
 
         def of_worker(engine=engine):
-          return worker.ask(engine, batch_size, folder / "other.npy")["seconds"], np.load(folder / "other.npy")
+          return worker.ask(engine, batch_size, folder / "other.npy"), np.load(folder / "other.npy")
 
         add(engine, answer["version"], of_worker)
       if embedding.precision != "float32":
@@ -141,7 +141,11 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
   lengths = [len(ids) for ids in encoder.tokenizer(sentences, length)]
   flops = sum(number * flops_per_token(encoder.bert.config, number) for number in lengths)
   rates, count = rounds.pop(MATRIX_RATE), len(sentences)
-  shares = [flops / seconds / rate for seconds, rate in zip(rounds[OURS], rates, strict=True)]
+  seconds, cpu_seconds, peak_bytes = (
+    {name: [cost[key] for cost in costs] for name, costs in rounds.items()}
+    for key in ("seconds", "cpu_seconds", "peak_bytes")
+  )
+  shares = [flops / wall / rate for wall, rate in zip(seconds[OURS], rates, strict=True)]
   result = {
     "sentences": count,
     "batch_size": batch_size,
@@ -149,9 +153,11 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     "threads": measure.cores(),
     "versions": versions,
     "skipped": skipped,
-    "seconds": rounds,
-    "sentences_per_second": {name: count / measure.median(seconds) for name, seconds in rounds.items()},
-    "ours_over": {name: measure.median_ratio(seconds, rounds[OURS]) for name, seconds in rounds.items()},
+    "seconds": seconds,
+    "cpu_seconds_per_sentence": {name: measure.median(costs) / count for name, costs in cpu_seconds.items()},
+    "peak_bytes": {name: max(costs) for name, costs in peak_bytes.items()},
+    "sentences_per_second": {name: count / measure.median(costs) for name, costs in seconds.items()},
+    "ours_over": {name: measure.median_ratio(costs, seconds[OURS]) for name, costs in seconds.items()},
     "largest_difference": {name: float(np.abs(rows - embeddings[OURS]).max()) for name, rows in embeddings.items()},
     "flops_per_sentence": flops / count,
     "matrix_flops_per_second": measure.median(rates),
@@ -165,8 +171,18 @@ def to_markdown(result: dict[str, Any]) -> str:
   rows = []
   for name, rate in result["sentences_per_second"].items():
     ratio, difference = result["ours_over"][name], result["largest_difference"][name]
-    rows.append([f"{name} ({result['versions'][name]})", f"{rate:.1f}", f"{ratio:.2f}", f"{difference:.1e}"])
-  lines = [measure.markdown_table(["", "sentences/s", "ours / this", "largest difference"], rows), ""]
+    cpu, memory = result["cpu_seconds_per_sentence"][name], result["peak_bytes"][name] / 1e9
+    version = f"{name} ({result['versions'][name]})"
+    rows.append([version, f"{rate:.3g}", f"{ratio:.2f}", f"{cpu:.3g}", f"{memory:.2f}", f"{difference:.1e}"])
+  header = [
+    "",
+    "sentences/s",
+    "ours / this",
+    "CPU s per sentence",
+    "peak memory of the process, GB",
+    "largest difference",
+  ]
+  lines = [measure.markdown_table(header, rows), ""]
   lines += [f"{engine} is skipped: {reason}\n" for engine, reason in result["skipped"].items()]
   matrix, flops = result["matrix_flops_per_second"], result["flops_per_sentence"]
   lines.append(

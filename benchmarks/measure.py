@@ -14,6 +14,7 @@ from typing import Any
 
 from absl import logging
 
+from benchmarks.worker import peak_bytes, reset_peak
 from bert_flow_tf.errors import ConfigError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -42,6 +43,14 @@ def seconds(work: Callable) -> tuple[float, Any]:
   start = time.perf_counter()
   result = work()
   return time.perf_counter() - start, result
+
+
+def cost(work: Callable) -> tuple[dict[str, float], Any]:
+  """Returns wall seconds, CPU seconds and the process's peak resident bytes while a function runs, and its result."""
+  reset_peak()
+  cpu = time.process_time()
+  elapsed, result = seconds(work)
+  return {"seconds": elapsed, "cpu_seconds": time.process_time() - cpu, "peak_bytes": peak_bytes()}, result
 
 
 def load() -> float:
@@ -108,7 +117,7 @@ class Worker(contextlib.AbstractContextManager):
     self._process.communicate()
 
   def ask(self, engine: str, batch_size: int, save: pathlib.Path | None = None) -> dict[str, Any]:
-    """Lets an engine embed all sentences; returns {"seconds", "cpu_seconds", "version"} or {"skipped": reason}."""
+    """Lets an engine embed all sentences; returns the worker's answer."""
     command = {"engine": engine, "batch_size": batch_size, "save": save and str(save)}
     try:
       self._process.stdin.write(json.dumps(command) + "\n")

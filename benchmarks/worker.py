@@ -2,12 +2,14 @@
 
 Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
 package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
-and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ..., "version": ...} or {"skipped": reason}.
+and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ..., "peak_bytes": ..., "version": ...} or
+{"skipped": reason}.
 
 Arguments: folder of a Hugging Face BERT, or for model2vec of rows.npy and tokenizer.json, with sentences.json, a list;
 max_seq_length; number of threads.
 """
 
+import contextlib
 import json
 import pathlib
 import sys
@@ -118,6 +120,21 @@ def _export(torch, transformers, folder, file):
   )
 
 
+def reset_peak() -> None:
+  """Lets Linux measure the peak resident memory of this process from now on."""
+  with contextlib.suppress(OSError):  # another system
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> float:
+  """Returns the peak resident memory of this process since `reset_peak`; NaN where the system is not Linux."""
+  try:
+    status = pathlib.Path("/proc/self/status").read_text()
+  except OSError:
+    return float("nan")
+  return 1024.0 * int(status.split("VmHWM:")[1].split()[0])
+
+
 ENGINES = {"sentence-transformers": SentenceTransformers, "ONNX Runtime": OnnxRuntime, "model2vec": Model2Vec}
 
 
@@ -132,9 +149,11 @@ def main(folder: str, max_seq_length: str, threads: str) -> None:
     try:
       if name not in engines:
         engines[name] = ENGINES[name](folder, int(max_seq_length), int(threads))
+      reset_peak()
       start, cpu = time.perf_counter(), time.process_time()
       embeddings = engines[name].encode(sentences, command["batch_size"])
       answer = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+      answer["peak_bytes"] = peak_bytes()
       answer["version"] = engines[name].version
       if command.get("save"):
         np.save(command["save"], embeddings)
