@@ -120,9 +120,8 @@ def define_senteval_flags() -> None:
   flags.DEFINE_string(
     "senteval",
     None,
-    "SentEval's data folder (with downstream/), its checkout, or a folder as for data_dir: evaluate on its tasks, by "
-    "SentEval itself if it can be imported, else by its definitions of the similarity tasks. The program code of a "
-    "checkout is imported and runs with all your rights; it needs senteval_trusted.",
+    "SentEval's data folder, with downstream/ in it, or its checkout: evaluate on SentEval's tasks by the installed "
+    "package senteval or by the checkout, whose program code runs with all your rights and needs senteval_trusted.",
   )
   flags.DEFINE_boolean("senteval_trusted", False, "Import the program code of the checkout that senteval names.")
 

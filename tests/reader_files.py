@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from tests.encoder import tf1_files, tiny
-from tests.integrations.senteval_engine_test import PACKAGE
+from tests.integrations import senteval_checkout
 from tests.run_scripts import run_convert_test, tiny_data
 from tests.testing import REPO
 
@@ -50,12 +50,7 @@ def write(home):
   _write_text(home, sentences)
   _write_vectors(home)
   _write_tf1(home)
-  senteval = home / "SentEval"
-  (senteval / "senteval").mkdir(parents=True)
-  for name, text in {"__init__.py": "", "sts.py": "import numpy as np\n", "engine.py": PACKAGE}.items():
-    (senteval / "senteval" / name).write_text(text)
-  (senteval / "data").mkdir()
-  (senteval / "data/downstream").symlink_to(glue)
+  senteval_checkout.write(home / "SentEval", glue)
 
 
 def _rows(seed):

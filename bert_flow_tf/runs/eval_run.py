@@ -13,7 +13,7 @@ from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, controls, evaluate, method_names
-from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, opened_engine
+from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, find_senteval
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs.run_folder import RunFolder
@@ -95,15 +95,17 @@ def evaluate_senteval(
   settings, name = LITERATURE, report.RESULTS_FILE
   if as_published:
     settings, name = PUBLISHED, _PUBLISHED_RESULTS
-  with opened_engine(path, tasks, batch_size, trusted, settings) as (engine, names):
-    if folder is not None and not as_published:
-      folder.check(names)
-    models, of_models = load()
-    embed = functools.partial(models[WITHOUT_FLOW].embed, batch_size=batch_size)
-    transforms = {}
-    for method, model in models.items():
-      transforms[method] = functools.partial(_transformed, model, as_published)
-    scores, failed = evaluate_tasks(engine, names, embed, transforms, watch)
+  engine = find_senteval(path, batch_size, trusted, settings)
+  names = engine.tasks(tasks)
+  logging.info("%s: %s", engine.name, ", ".join(names))
+  if folder is not None and not as_published:
+    folder.check(names)
+  models, of_models = load()
+  embed = functools.partial(models[WITHOUT_FLOW].embed, batch_size=batch_size)
+  transforms = {}
+  for method, model in models.items():
+    transforms[method] = functools.partial(_transformed, model, as_published)
+  scores, failed = evaluate_tasks(engine, names, embed, transforms, watch)
   if not scores:
     raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
   if folder is not None:

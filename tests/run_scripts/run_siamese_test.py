@@ -13,6 +13,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.training.objectives import Classifier
+from tests.integrations import senteval_checkout
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json, read_predictions
@@ -61,6 +62,7 @@ def prepare(folder):
     (stsb / f"sts-{split}.csv").write_text("".join(lines))
   lines = [f"{a}\t{b}\t{'-' if i < 3 else LABELS[int(label)].lower()}\n" for i, (a, b, label) in enumerate(rows)]
   tiny_data.write_years(folder / "data")
+  senteval_checkout.write(folder / "SentEval", folder / "data")
   (snli / "dev.tsv").write_text("sentence1\tsentence2\tgold_label\n" + "".join(lines))
 
 
@@ -100,7 +102,7 @@ def right(folder):
     "no epochs": ["--task=STS-B", "--do_train", "--num_train_epochs=1e-10", "--do_predict", "--exp_name=untrained"],
     "nothing trained": ["--task=STS-B", "--do_eval", "--do_predict_on_dev", "--exp_name=nothing"],
     "senteval": [
-      *("--task=STS-B", "--do_senteval", f"--senteval={folder}/data"),
+      *("--task=STS-B", "--do_senteval", f"--senteval={folder}/SentEval", "--senteval_trusted"),
       *("--senteval_tasks=STS12", "--exp_name=senteval"),
     ],
     "a union": ["--task=STS-12-16", "--do_eval", "--exp_name=union"],

@@ -16,7 +16,10 @@ _SHORT = {
     "OUT": "--output=@/out",
     "APPLY": "--calibration_folder=@/w",
   },
-  "eval": {"STSB": "--task=STS-B --data_dir=@/data"},
+  "eval": {
+    "STSB": "--task=STS-B --data_dir=@/data",
+    "SENTEVAL": "--senteval=@/SentEval --senteval_trusted --senteval_tasks=STS12",
+  },
   "siamese": {"TRAIN": "--task=SICK-E --do_train", "FLOW": "--flow --flow_loss", "STSB": "--task=STS-B --do_train"},
   "convert": {
     "NEVER": "--output_dir=@/never --max_seq_length=16",
@@ -34,9 +37,9 @@ _SHORT = {
 _WRONG = {
   "flow": """
 each :: --flow_model_config= --flow_model_config=@ --low_dim=-2 --low_dim=7 --max_seq_length=1 --max_seq_length=100000
-each :: --train_batch_size=0 --predict_batch_size=0 --num_train_epochs=0 --num_train_epochs=one --flow_learning_rate=0
-each :: --seed=2147483648 --save_checkpoints_steps=0 --actnorm_init=zeros --permutation=none
-each :: --distribution_strategy=tpu --output_parent_dir=@/file --output_parent_dir=@/file/below
+each :: --train_batch_size=0 --predict_batch_size=0 --num_train_epochs=0 --flow_learning_rate=0
+each :: --save_checkpoints_steps=0 --actnorm_init=zeros
+each :: --output_parent_dir=@/file --output_parent_dir=@/file/below
 each :: --output_parent_dir=/proc/nobody --task --task=STS-C --task= --model=gpt --data_dir=@/empty
 each :: --calibration=flow,pca --calibration=SN,flow,sn --calibration= --calibration=flow+auto --flow_corpus=@/absent
 median :: --sentence_embedding_type=median
@@ -104,9 +107,9 @@ no.npy: no vectors :: --vectors=@/no.npy SN OUT
 another run uses this folder :: A APPLY --output=@/held
 """,
   "eval": """
-each :: --task= --data_dir=@/data --senteval= --senteval=@/absent --senteval=@/lines.txt --senteval=@/exp
+each :: --task= --data_dir=@/data --senteval= --senteval=@/absent --senteval=@/exp
 each :: --predictions= --predictions=@/lines.txt
-each STSB :: --split=all --metric=auc --flow_folder= --flow_folder=@/exp/sn,@/exp/../exp/sn --flow_folder=@/exp/mean
+each STSB :: --metric=auc --flow_folder= --flow_folder=@/exp/sn,@/exp/../exp/sn --flow_folder=@/exp/mean
 each STSB :: --flow_folder=@/gone --allow_other_encoder --senteval_trusted --model_revision=main
 each STSB :: --senteval_tasks=STS12 --output_dir=
 each --predictions=@/table.tsv :: --flow_folder=@/exp/sn --model=mini --split=dev --metric=auc
@@ -122,13 +125,14 @@ pooling :: STSB --flow_folder=@/exp/flow --sentence_embedding_type=avg-top-2
 max_seq_length :: STSB --flow_folder=@/exp/sn --max_seq_length=64
 --flow_folder :: STSB --flow_folder=@/exp/sn --sentence_embedding_type=concat-top-2 --allow_other_encoder
 --task :: STSB --senteval=@/data
---senteval_tasks :: --senteval=@/data --senteval_tasks=
---senteval_tasks=STS12,STS17 :: --senteval=@/data --senteval_tasks=STS12,STS17
+--senteval_tasks :: SENTEVAL --senteval_tasks=
+--senteval_tasks=STS12,STS17 :: SENTEVAL --senteval_tasks=STS12,STS17
+--senteval_trusted :: --senteval=@/SentEval
 --output_dir :: STSB --output_dir=@/lines.txt
 another run uses this folder :: STSB --output_dir=@/held --model=@/absent
 --output_dir: @/several has :: STSB --output_dir=@/several
 --output_dir :: STSB --output_dir=@/senteval
---output_dir :: --senteval=@/data --senteval_tasks=STS12 --output_dir=@/bare
+--output_dir :: SENTEVAL --output_dir=@/bare
 error: --predictions :: --predictions=@/absent
 exp :: --predictions=@/exp
 --task :: --predictions=@/lines.txt --task=STS-B,SICK-R --data_dir=@/data
@@ -253,18 +257,17 @@ gcsfs :: MODEL --input=gs://bucket/*.txt
 """,
   "table": """
 each :: --table=7 --figure=1 --table=1 --results_page= --results_page=@/R.md
-each --table=2 :: --task=STS-C --nli_model=mini --model= --model=mini,mini --transfer_corpus=nli --num_seeds=0
+each --table=2 :: --task=STS-C --nli_model=mini --model= --model=mini,mini --transfer_corpus=nli
 each --table=1 :: --num_seeds=2 --frequency_file=absent
 each --table=5 :: --calibration=SN,sn --model=gpt
 each --table=transfer :: --transfer_corpus=target --transfer_corpus=nli,NLI
-each --table=8 :: --seed=2147483645 --seed=-1 --train_batch_size=0 --num_train_epochs=0 --output_dir= --results_page=@
+each --table=8 :: --seed=2147483645 --output_dir= --results_page=@
 each --table=8 :: --results_page=@/absent/R.md
 --table ::
 --table=9 :: --table=2,9
 --task=QNLI :: --table=2 --task=STS-B,QNLI
 --task: is not used by this run :: --table=5 --task=STS-B
 --edit_unit: is not used by this run :: --table=2 --edit_unit=characters
---edit_unit :: --table=6 --edit_unit=words
 --frequency_file :: --table=1 --corpus=@/corpus.txt --frequency_file=@/counts.txt
 bad_counts.txt, line 1 :: --table=1 --frequency_file=@/bad_counts.txt
 pca :: --table=5 --calibration=pca
