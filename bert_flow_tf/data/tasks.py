@@ -213,7 +213,7 @@ class DataSettings(Settings):
   # An experiment's name begins with the task; the same task from another folder is the same data.
   task: str = setting("sample", f"One of {', '.join(task_names())}.", named=False, alias="task_name")
   data_dir: str | None = setting(
-    None, "Folder of data files, or the task's own folder in it: docs/reproduction.md, section Data.", named=False
+    None, "Folder of data files, or the task's own folder in it: docs/data.md.", named=False
   )
   tfds_data_dir: str | None = setting(
     None, "Folder of TensorFlow Datasets, used if data_dir is not given.", named=False
@@ -236,7 +236,7 @@ def load_task(
   Args:
     name: a task's name or alias.
     data_dir: folder of downloaded files in the layout of SentEval or GLUE, or the task's own folder in it
-      (docs/reproduction.md, "Data"); for `custom` the file; None for TensorFlow Datasets. `sample` and
+      (docs/data.md); for `custom` the file; None for TensorFlow Datasets. `sample` and
       `hard-sample` ignore it.
     tfds_data_dir: folder of TensorFlow Datasets; None for its default (TFDS_DATA_DIR, ~/tensorflow_datasets).
     stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to download it.
