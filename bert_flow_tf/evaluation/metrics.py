@@ -26,6 +26,11 @@ def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
   a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
   with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
     cosines = np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+  return tied_at_1(cosines)
+
+
+def tied_at_1(cosines: np.ndarray) -> np.ndarray:
+  """Returns cosines [n], those that are 1 but for rounding as 1."""
   return np.where(cosines > 1 - SAME, 1.0, cosines)
 
 

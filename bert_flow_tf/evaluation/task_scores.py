@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation.isotropy import sample, spread
 from bert_flow_tf.evaluation.metrics import auc, correlation, cosine_similarity, mean_random_cosine, score_pairs
@@ -15,27 +15,10 @@ from bert_flow_tf.progress import counted
 
 # Names of two methods in results.json and tables; other calibrations have their own names.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
-# Names of string matches, the controls of every score: of whole word pieces, and of their n-grams.
-TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
 # Keys of the scores that the paper reports: of a task with subsets, of one without, of labels.
 HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
-
-
-def string_matches(encoder: Any, texts_a: Texts, texts_b: Texts, max_seq_length: int) -> dict[str, np.ndarray]:
-  """Returns cosines of n pairs by string matches of an encoder's word pieces: {`TF_IDF`, `CHARACTERS`: float64 [n]}."""
-  table, sides = encoder.characters, check_pairs(texts_a, texts_b)
-  a, b = (encoder.tokenizer(texts, max_seq_length, warn=False) for texts in sides)
-  return {TF_IDF: table.whole_pieces.cosines(a, b), CHARACTERS: table.cosines(a, b)}
-
-
-def controls(encoder: Any, task: TaskData, max_seq_length: int) -> dict[str, np.ndarray]:
-  """Returns `string_matches` of the evaluated split of a task; {} without gold or word pieces."""
-  if task.spec.eval_split is None or not encoder.has_tokens:
-    return {}
-  pairs = task.splits[task.spec.eval_split]
-  return string_matches(encoder, pairs.sentences_a, pairs.sentences_b, max_seq_length)
 
 
 class Embeddings:

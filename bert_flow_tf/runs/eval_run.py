@@ -10,9 +10,10 @@ from absl import logging
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, controls, evaluate, method_names
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, find_senteval
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
@@ -73,7 +74,7 @@ def evaluate_models(
     for task in tasks:
       evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
       prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
-      matches = controls(model.encoder, task, model.max_seq_length)
+      matches = task_controls(model.encoder, task, model.max_seq_length)
       results.append(task_result(task, evaluations, views, transforms, True, prefix, matches))
   return results
 

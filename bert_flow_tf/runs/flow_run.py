@@ -20,8 +20,9 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import report
+from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, controls, evaluate, original_eval_results
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
@@ -241,7 +242,7 @@ class FlowRun:
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     transforms = {method: model.transform for method, model in self.models.items()}
-    matches = controls(self._model.encoder, self._task, self._model.max_seq_length)
+    matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
     result = task_result(self._task, evaluations, self._views, transforms, controls=matches)
     # What speaks against a calibration, by its folder.
     warnings = {}

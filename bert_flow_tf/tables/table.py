@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_flow_tf.evaluation.task_scores import CHARACTERS, TF_IDF
+from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.tables.known_encoders import known_encoder

@@ -19,9 +19,9 @@ from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.evaluation import task_scores
+from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF, string_matches
 from bert_flow_tf.evaluation.report import plain
-from bert_flow_tf.evaluation.task_scores import CHARACTERS, HEADLINE, TF_IDF, Embeddings, pair_cosines, scores_of_split
+from bert_flow_tf.evaluation.task_scores import HEADLINE, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.tables.inputs import (
   Inputs,
@@ -185,7 +185,7 @@ class Workbench:
       pairs = self.inputs.tasks[task].splits[part]
       if recipe.embedding in CONTROLS:
         model = self._model(None)
-        matches = task_scores.string_matches(model.encoder, pairs.sentences_a, pairs.sentences_b, model.max_seq_length)
+        matches = string_matches(model.encoder, pairs.sentences_a, pairs.sentences_b, model.max_seq_length)
         return {"cosines": matches[recipe.embedding].tolist(), "calibration": name}
       if recipe.has_characters:
         cosines = self.model(task, recipe, seed).similarity(pairs.sentences_a, pairs.sentences_b)
@@ -245,7 +245,7 @@ class Workbench:
     if recipe.embedding in CONTROLS or recipe.has_characters:
       key["characters"] = recipe.embedding, encoder.characters.checksum, self._max_seq_length
     if recipe.embedding in CONTROLS:
-      return key
+      return {**key, "identical": "tied"}  # 0.1 stored their cosines with their rounding
     key["encoder"] = encoder.fingerprint([], recipe.embedding, self._max_seq_length)
     key["shares"] = encoder.pooling(recipe.embedding).shares
     if recipe.calibration == NONE:

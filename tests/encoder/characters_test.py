@@ -10,7 +10,7 @@ from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.encoder.text import frequency
 from bert_flow_tf.errors import BertFlowError, EncoderError
-from bert_flow_tf.evaluation.task_scores import string_matches
+from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.training import choice
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.testing import golden_encoder

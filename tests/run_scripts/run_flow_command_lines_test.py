@@ -10,8 +10,8 @@ from scipy import stats
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.evaluation.task_scores import string_matches
 from bert_flow_tf.training.choice import CANDIDATES
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

@@ -1,0 +1,47 @@
+"""Controls of every score: string matches of two sentences, which need no weight of an encoder."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from bert_flow_tf.data.pairs import Texts, check_pairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.evaluation.metrics import tied_at_1
+
+# Names of the string matches in results.json and tables: of whole word pieces, and of their n-grams.
+TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
+
+
+class Tokenized(Protocol):
+  """Encoder with word pieces, as `SentenceEncoder`."""
+
+  @property
+  def has_tokens(self) -> bool:
+    """Whether it has word pieces at all."""
+
+  @property
+  def tokenizer(self) -> Any:
+    """Function of sentences, max_seq_length and warn: token ids, a list of int32 [seq_len]."""
+
+  @property
+  def characters(self) -> Any:
+    """The `CharacterTable` of the tokenizer."""
+
+
+def string_matches(encoder: Tokenized, texts_a: Texts, texts_b: Texts, max_seq_length: int) -> dict[str, np.ndarray]:
+  """Returns cosines of n pairs by string matches of an encoder's word pieces: {`TF_IDF`, `CHARACTERS`: float64 [n]}.
+
+  Identical sentences tie at 1, or at 0 if no word piece has a weight.
+  """
+  first, second = check_pairs(texts_a, texts_b)
+  ids = [encoder.tokenizer(texts, max_seq_length, warn=False) for texts in (first, second)]
+  tables = {TF_IDF: encoder.characters.whole_pieces, CHARACTERS: encoder.characters}
+  return {name: tied_at_1(table.cosines(*ids)) for name, table in tables.items()}
+
+
+def task_controls(encoder: Tokenized, task: TaskData, max_seq_length: int) -> dict[str, np.ndarray]:
+  """Returns `string_matches` of the evaluated split of a task; {} without gold or word pieces."""
+  if task.spec.eval_split is None or not encoder.has_tokens:
+    return {}
+  pairs = task.splits[task.spec.eval_split]
+  return string_matches(encoder, pairs.sentences_a, pairs.sentences_b, max_seq_length)
