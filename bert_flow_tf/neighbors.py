@@ -6,21 +6,23 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.io.checks import check_counts, check_rows
+from bert_flow_tf.evaluation.metrics import normalized
+from bert_flow_tf.io.checks import check_counts, check_rows, chunks
 from bert_flow_tf.progress import Progress
 
-# Pairs whose exact cosine is computed at once: their rows of 1,024 dimensions are 64 MiB.
-_PAIRS_AT_ONCE = 8192
+# Rows whose near-duplicates are looked for at once, and kept rows that they are compared with at once.
+_ROWS, _COLUMNS = 1024, 4096
 # Below the cosine of any pair.
 _LOWEST = -2.0
+# Cosines of equal rows differ from 1 by less, since float32 rounds.
+_ROUNDING = 1e-6
 
 
 class Neighbors(NamedTuple):
-  """Nearest rows of a corpus for m queries, the nearest first; equal cosines by their row.
+  """Nearest rows of a corpus for m queries, the nearest first.
 
   Attributes:
-    scores: cosines, float64 [m, k].
+    scores: cosines, float32 [m, k].
     rows: rows of the corpus, from 0, int64 [m, k].
   """
 
@@ -29,6 +31,59 @@ class Neighbors(NamedTuple):
 
 
 def search(
+  model: Any,
+  queries: str | Texts,
+  texts: Texts | None = None,
+  *,
+  top_k: int = 10,
+  batch_size: int = 64,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+  show_progress_bar: bool = False,
+) -> Neighbors:
+  """Returns the texts that are nearest to each query, by the cosine of their embeddings.
+
+      scores, rows = search(model, ["Who plays?"], texts, top_k=3)
+      [texts[row] for row in rows[0]]
+
+  `search(query_embeddings, corpus_embeddings, top_k=3)` is `search_embeddings`, for several searches in one corpus.
+
+  Args:
+    model: a `SentenceModel`, or another object with its `encode`.
+    queries: m sentences, as `SentenceModel.encode` takes them; or one str.
+    texts: n sentences to search in.
+    top_k: number of neighbors of a query; all n, if that is less.
+    batch_size: see `SentenceModel.encode`.
+    query_chunk_size: see `search_embeddings`.
+    corpus_chunk_size: see `search_embeddings`.
+    show_progress_bar: see `SentenceModel.encode`.
+
+  Returns:
+    `Neighbors`: scores and rows, [m, min(top_k, n)] each.
+
+  Raises:
+    DataError: not str.
+    ConfigError: another argument is not allowed.
+    EncoderError, CalibrationError: an embedding is not finite.
+  """
+  check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  if hasattr(model, "encode"):
+    if texts is None:
+      raise ConfigError("texts: missing; expected the sentences to search in", argument="texts")
+    if isinstance(queries, str):
+      queries = [queries]
+    query_texts, corpus_texts = check_sentences(queries, "queries"), check_sentences(texts, "texts")
+    corpus = model.encode(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
+    query_embeddings = model.encode(query_texts, batch_size=batch_size, show_progress_bar=False)
+  elif texts is None:
+    query_embeddings, corpus = model, queries
+  else:
+    message = f"model: expected a SentenceModel or another object with encode, got {type(model).__name__}"
+    raise ConfigError(message, argument="model")
+  return search_embeddings(query_embeddings, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def search_embeddings(
   query_embeddings: Any,
   corpus_embeddings: Any,
   top_k: int = 10,
@@ -36,21 +91,13 @@ def search(
   corpus_chunk_size: int = 16384,
   show_progress_bar: bool = False,
 ) -> Neighbors:
-  """Returns the rows of a corpus that are nearest to each query, by cosine; the arguments are sentence-transformers'.
-
-  The result is that of comparing every pair in float64, and does not depend on the chunks: a product in float32 finds
-  the rows that can be among the nearest, whose cosines are then computed in float64, each pair by itself. A row of
-  zeros has the cosine 0 with every other. With a calibration NAME+characters these are cosines of `encode`, which
-  approximate those of `SentenceModel.similarity` to some 0.03.
-
-      scores, rows = search(model.encode(["Who plays?"]), model.encode(corpus), top_k=3)
-      [corpus[row] for row in rows[0]]
+  """Returns the rows of a corpus that are nearest to each query, by cosine; a row of zeros has the cosine 0.
 
   Args:
     query_embeddings: m embeddings, [m, dim], as `SentenceModel.encode` returns them; [dim] is one.
-    corpus_embeddings: n embeddings, [n, dim]; or `Rows` of them, for several searches.
+    corpus_embeddings: n embeddings, [n, dim].
     top_k: number of neighbors of a query; all n, if that is less.
-    query_chunk_size: queries compared at once.
+    query_chunk_size: number of queries that are compared at once.
     corpus_chunk_size: rows of the corpus that they are compared with at once; 1024 x 16384 are 64 MiB.
     show_progress_bar: whether a bar on a terminal or in a notebook, or lines in a log, show the progress.
 
@@ -62,20 +109,17 @@ def search(
     ConfigError: another argument is not allowed.
   """
   check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
-  corpus = corpus_embeddings
-  if not isinstance(corpus, Rows):
-    corpus = Rows(corpus_embeddings, name="corpus_embeddings")
-  queries = Rows(np.atleast_2d(np.asarray(query_embeddings)), corpus.values.shape[1], "query_embeddings")
-  m, k = len(queries.values), min(top_k, len(corpus.values))
-  found = Neighbors(np.zeros([m, k]), np.zeros([m, k], np.int64))
-  if not k:
-    return found
-  with Progress(m, show_progress_bar, "searching", "query") as progress:
-    for start in range(0, m, query_chunk_size):
-      stop = min(start + query_chunk_size, m)
-      found.scores[start:stop], found.rows[start:stop] = _nearest(queries, corpus, start, stop, k, corpus_chunk_size)
-      progress.update(stop - start)
-  return found
+  corpus = _unit_rows(corpus_embeddings, "corpus_embeddings")
+  queries = _unit_rows(np.atleast_2d(np.asarray(query_embeddings)), "query_embeddings", corpus.shape[1])
+  k = min(top_k, len(corpus))
+  scores = np.zeros([len(queries), k], np.float32)
+  rows = np.zeros([len(queries), k], np.int64)
+  with Progress(len(queries), show_progress_bar, "searching", "query") as progress:
+    for start in range(0, len(queries), query_chunk_size):
+      block = slice(start, start + query_chunk_size)
+      scores[block], rows[block] = _nearest(queries[block], corpus, k, corpus_chunk_size)
+      progress.update(len(queries[block]))
+  return Neighbors(scores, rows)
 
 
 def paraphrase_mining(
@@ -94,14 +138,14 @@ def paraphrase_mining(
         print(score, sentences[i], sentences[j])
 
   Args:
-    model: a `SentenceModel`, or another object with such an `encode`.
+    model: a `SentenceModel`, or another object with its `encode`.
     sentences: n sentences, as `SentenceModel.encode` takes them.
     show_progress_bar: see `SentenceModel.encode`.
     batch_size: see `SentenceModel.encode`.
     threshold: smallest cosine of a pair; None for no bound.
-    max_pairs: largest number of pairs, those with the highest cosines.
-    query_chunk_size: see `search`.
-    corpus_chunk_size: see `search`.
+    max_pairs: largest number of pairs, which have the highest cosines.
+    query_chunk_size: see `search_embeddings`.
+    corpus_chunk_size: see `search_embeddings`.
 
   Returns:
     A list of (cosine, i, j) with i < j, positions in `sentences` from 0; the highest cosine first, equal ones by i, j.
@@ -136,23 +180,21 @@ def paraphrase_mining_embeddings(
   lowest = _LOWEST
   if threshold is not None:
     lowest = check_threshold(threshold)
-  rows = Rows(embeddings)
-  n = len(rows.values)
-  scores, first, second = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
-  with Progress(n, show_progress_bar, "comparing") as progress:
-    for start in range(0, n, query_chunk_size):
-      stop = min(start + query_chunk_size, n)
-      for other in range(start, n, corpus_chunk_size):
-        i, j = _close(rows, start, stop, other, corpus_chunk_size, lowest, max_pairs)
-        cosines = _cosines(rows, rows, i, j)
-        scores, first, second = map(np.concatenate, ((scores, cosines), (first, i), (second, j)))
-        # The best until now: a later pair has to reach the last of them.
+  rows = _unit_rows(embeddings)
+  scores, first, second = np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+  with Progress(len(rows), show_progress_bar, "comparing") as progress:
+    for start in range(0, len(rows), query_chunk_size):
+      block = rows[start : start + query_chunk_size]
+      for other in range(start, len(rows), corpus_chunk_size):
+        cosines = _cosines(block, rows[other : other + corpus_chunk_size])
+        i, j = _best_pairs(cosines, start - other, lowest, max_pairs)
+        scores = np.concatenate([scores, cosines[i, j]])
+        first, second = np.concatenate([first, i + start]), np.concatenate([second, j + other])
         order = np.lexsort([second, first, -scores])[:max_pairs]
-        order = order[scores[order] >= lowest]
         scores, first, second = scores[order], first[order], second[order]
         if len(scores) == max_pairs:
           lowest = scores[-1]
-      progress.update(stop - start)
+      progress.update(len(block))
   return list(zip(scores.tolist(), first.tolist(), second.tolist(), strict=True))
 
 
@@ -164,7 +206,7 @@ def near_duplicates(embeddings: Any, threshold: float = 0.9, show_progress_bar: 
   Args:
     embeddings: n embeddings, [n, dim].
     threshold: smallest cosine of a near-duplicate, -1 to 1.
-    show_progress_bar: see `search`.
+    show_progress_bar: see `search_embeddings`.
 
   Returns:
     int64 [n], rows from 0.
@@ -174,24 +216,26 @@ def near_duplicates(embeddings: Any, threshold: float = 0.9, show_progress_bar: 
     ConfigError: the threshold is not from -1 to 1.
   """
   lowest = check_threshold(threshold)
-  rows = Rows(embeddings)
-  n, chunk = len(rows.values), 1024
-  kept = np.arange(n)
-  with Progress(n, show_progress_bar, "comparing") as progress:
-    for start in range(0, n, chunk):
-      stop = min(start + chunk, n)
-      own = np.arange(start, stop)
-      before = np.flatnonzero(kept[:start] == np.arange(start))
-      # With the kept rows before the chunk, then with each other.
-      for other in range(0, len(before), chunk):
-        columns = before[other : other + chunk]
-        undecided = own[kept[start:stop] == own]
-        approximate = rows.unit[undecided] @ rows.unit[columns].T
-        i, j = np.nonzero(approximate >= lowest - rows.margin)
-        _drop(rows, undecided[i], columns[j], lowest, kept)
-      i, j = _close(rows, start, stop, start, chunk, lowest, chunk * chunk)
-      _drop(rows, j, i, lowest, kept)
-      progress.update(stop - start)
+  rows = _unit_rows(embeddings)
+  numbers = np.arange(len(rows))
+  kept = numbers.copy()
+  with Progress(len(rows), show_progress_bar, "comparing") as progress:
+    for start in range(0, len(rows), _ROWS):
+      block, own = rows[start : start + _ROWS], numbers[start : start + _ROWS]
+      # With the kept rows before the block.
+      before = np.flatnonzero(kept[:start] == numbers[:start])
+      for first in range(0, len(before), _COLUMNS):
+        columns = before[first : first + _COLUMNS]
+        close = _cosines(block, rows[columns]) >= lowest
+        dropped = close.any(axis=1) & (kept[own] == own)
+        kept[own[dropped]] = columns[close[dropped].argmax(axis=1)]
+      # With each other.
+      close = np.triu(_cosines(block, block) >= lowest, 1)
+      for row in np.flatnonzero(close.any(axis=1)):
+        if kept[own[row]] == own[row]:
+          later = own[close[row]]
+          kept[later[kept[later] == later]] = own[row]
+      progress.update(len(block))
   return kept
 
 
@@ -203,104 +247,52 @@ def check_threshold(threshold: Any) -> float:
   return float(threshold)
 
 
-class Rows:
-  """Embeddings prepared for comparisons: `values` [n, dim], and `unit`, divided by their lengths, float32 [n, dim].
-
-  Two cosines of rows of `unit` in float32 differ from the exact difference by less than `margin`.
-
-  Args:
-    embeddings: n embeddings, [n, dim].
-    dim: expected dimensions; None for any.
-    name: of the argument, for errors.
-
-  Raises:
-    CalibrationError: embeddings are not [n, dim] of finite numbers.
-  """
-
-  def __init__(self, embeddings: Any, dim: int | None = None, name: str = "embeddings") -> None:
-    self.values = check_rows(embeddings, dim, name=name)
-    self.unit = np.empty(self.values.shape, np.float32)
-    for start in range(0, len(self.values), _PAIRS_AT_ONCE):
-      part = np.asarray(self.values[start : start + _PAIRS_AT_ONCE], np.float64)
-      lengths = np.linalg.norm(part, axis=1, keepdims=True)
-      self.unit[start : start + _PAIRS_AT_ONCE] = part / np.where(lengths > 0, lengths, 1.0)
-    # dim products and sums, each rounded by up to 2^-24, and the rounding of both rows; twice, for two cosines.
-    self.margin = (self.values.shape[1] + 3) * 2.0**-23
+def _unit_rows(embeddings: Any, name: str = "embeddings", dim: int | None = None) -> np.ndarray:
+  """Returns embeddings [n, dim] divided by their lengths, float32 [n, dim]; rows of zeros stay."""
+  rows = check_rows(embeddings, dim, name=name)
+  unit = np.empty(rows.shape, np.float32)
+  for start, chunk in chunks(rows):
+    unit[start : start + len(chunk)] = normalized(chunk)
+  return unit
 
 
-def _nearest(queries, corpus, start, stop, k, chunk):
-  """Returns scores and rows, [stop - start, k], of the rows of the corpus nearest to some queries."""
-  best = np.zeros([stop - start, 0], np.float32)
-  parts = []
-  for first in range(0, len(corpus.values), chunk):
-    approximate = queries.unit[start:stop] @ corpus.unit[first : first + chunk].T
-    best = _largest(np.concatenate([best, _largest(approximate, k)], axis=1), k)
-    # Whatever is below the k-th best by more than rounding is out.
-    floor = np.full(stop - start, _LOWEST, np.float32)
-    if best.shape[1] == k:
-      floor = best.min(axis=1) - corpus.margin
-    query, column = np.nonzero(approximate >= floor[:, np.newaxis])
-    parts.append((query, column + first, approximate[query, column]))
-  query, row, value = map(np.concatenate, zip(*parts, strict=True))
-  can_be = value >= floor[query]
-  query, row = query[can_be], row[can_be]
-  # By query, then by cosine, then by row; k of each query.
-  scores = _cosines(queries, corpus, query + start, row)
-  order = np.lexsort([row, -scores, query])
-  firsts = np.searchsorted(query[order], np.arange(stop - start))
-  chosen = order[firsts[:, np.newaxis] + np.arange(k)]
-  return scores[chosen], row[chosen]
+def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+  """Returns the cosines of rows of length 1, float32 [n, m]; 1 for rows that are equal but for rounding."""
+  cosines = a @ b.T
+  cosines[cosines > 1 - _ROUNDING] = 1
+  return cosines
 
 
-def _largest(values, k):
-  """Returns the k largest values of each row, in any order; all of them if there are no more."""
+def _nearest(queries: np.ndarray, corpus: np.ndarray, k: int, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns scores and rows, [m, k] each, of the rows of the corpus nearest to queries; all rows have the length 1."""
+  scores, rows = np.zeros([len(queries), 0], np.float32), np.zeros([len(queries), 0], np.int64)
+  for start in range(0, len(corpus), chunk):
+    cosines = _cosines(queries, corpus[start : start + chunk])
+    places = _largest(cosines, k)
+    # The best of this block and of the blocks before.
+    scores = np.concatenate([scores, np.take_along_axis(cosines, places, axis=1)], axis=1)
+    rows = np.concatenate([rows, places + start], axis=1)
+    places = _largest(scores, k)
+    scores, rows = np.take_along_axis(scores, places, axis=1), np.take_along_axis(rows, places, axis=1)
+  order = np.lexsort([rows, -scores], axis=1)
+  return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def _largest(values: np.ndarray, k: int) -> np.ndarray:
+  """Returns the places of the k largest values of each row, in any order; all places if there are no more."""
   if values.shape[1] <= k:
-    return values
-  return np.partition(values, -k, axis=1)[:, -k:]
+    return np.broadcast_to(np.arange(values.shape[1]), values.shape)
+  return np.argpartition(values, -k, axis=1)[:, -k:]
 
 
-def _close(rows, start, stop, other, chunk, lowest, most):
-  """Returns rows i < j, i from `start` to `stop` - 1, j in a chunk from `other`, of cosines that can reach `lowest`.
+def _best_pairs(cosines: np.ndarray, offset: int, lowest: float, max_pairs: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns places i, j of a block's cosines of at least `lowest`; without those that cannot be among `max_pairs`.
 
-  Those that cannot be among the `most` highest are left out.
+  Column j is the row j - `offset` of the block: only later rows make pairs.
   """
-  approximate = rows.unit[start:stop] @ rows.unit[other : other + chunk].T
-  columns = np.arange(other, other + approximate.shape[1])
-  approximate[columns <= np.arange(start, stop)[:, np.newaxis]] = -np.inf
-  close = approximate >= lowest - rows.margin
-  if np.count_nonzero(close) > most:
-    values = approximate[close]
-    close = approximate >= np.partition(values, -most)[-most] - rows.margin
+  later = np.triu(np.ones(cosines.shape, bool), offset + 1)
+  close = later & (cosines >= lowest)
+  if np.count_nonzero(close) > max_pairs:
+    close = later & (cosines >= np.partition(cosines[close], -max_pairs)[-max_pairs])
   i, j = np.nonzero(close)
-  return i + start, j + other
-
-
-def _drop(rows, later, earlier, lowest, kept):
-  """Marks in `kept` each row `later`, of pairs [p], that is a near-duplicate of a kept row `earlier`."""
-  close = _cosines(rows, rows, later, earlier) >= lowest
-  later, earlier = later[close], earlier[close]
-  order = np.lexsort([earlier, later])
-  for row, representative in zip(later[order].tolist(), earlier[order].tolist(), strict=True):
-    if kept[row] == row and kept[representative] == representative:
-      kept[row] = representative
-
-
-def _cosines(a, b, rows_a, rows_b):
-  """Returns the exact cosine of pairs of rows, float64 [p], which depends on nothing but the two rows."""
-  # A few thousand copies of a sentence are millions of pairs: equal pairs are computed once.
-  n = len(b.values)
-  pairs, places = np.unique(_first_equal(a, rows_a) * n + _first_equal(b, rows_b), return_inverse=True)
-  cosines = np.empty(len(pairs))
-  for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-    part = slice(start, start + _PAIRS_AT_ONCE)
-    of_a, of_b = np.divmod(pairs[part], n)
-    cosines[part] = cosine_similarity(a.values[of_a], b.values[of_b])
-  return np.nan_to_num(cosines)[places]
-
-
-def _first_equal(embeddings, rows):
-  """Returns for each of some rows the first among them with the same values."""
-  distinct, places = np.unique(rows, return_inverse=True)
-  seen: dict[bytes, int] = {}
-  firsts = [seen.setdefault(embeddings.values[row].tobytes(), row) for row in distinct.tolist()]
-  return np.array(firsts, np.int64)[places]
+  return i, j

@@ -18,7 +18,7 @@ from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.corpus.records import read_sentences
 from bert_flow_tf.data.lines import lines
 from bert_flow_tf.errors import DataError, naming
-from bert_flow_tf.neighbors import Rows, search
+from bert_flow_tf.neighbors import search_embeddings
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags
 
@@ -69,12 +69,12 @@ def main() -> None:
         raise DataError(f"{FLAGS.queries} is empty; expected a query on each line")
   model = text_flags.load_text_model()
   sentences = [sentence for _, sentence in corpus]
-  embeddings = Rows(model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True))
+  embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
 
   def hits(texts):
     """Yields (query, rank, cosine, id, sentence) of each query's nearest sentences."""
-    found = search(model.encode(texts, FLAGS.predict_batch_size), embeddings, FLAGS.top_k)
+    found = search_embeddings(model.encode(texts, FLAGS.predict_batch_size), embeddings, FLAGS.top_k)
     for query, scores, rows in zip(texts, found.scores, found.rows, strict=True):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
         yield query, str(rank), f"{score:.6f}", *corpus[row]

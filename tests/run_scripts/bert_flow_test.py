@@ -217,14 +217,18 @@ def test_search(ran, model):
   folder, _, results = ran
   embeddings = model.encode(SENTENCES)
   cosines = all_cosines(embeddings[::-1], embeddings)
-  expected = ["query\trank\tsimilarity\tid\tsentence"]
+  header, *hits = [line.split("\t") for line in (folder / "hits.tsv").read_text().splitlines()]
+  assert header == ["query", "rank", "similarity", "id", "sentence"]
+  expected = []
   for query, row in zip(SENTENCES[::-1], cosines, strict=True):
     for rank, nearest in enumerate(np.argsort(-row, kind="stable")[:2], 1):
-      line = 2 * nearest  # empty lines count
-      expected.append(f"{query}\t{rank}\t{row[nearest]:.6f}\t{line}\t{SENTENCES[nearest]}")
-  assert (folder / "hits.tsv").read_text().splitlines() == expected
+      expected.append((query, str(rank), row[nearest], SENTENCES[nearest]))
+  for hit, (query, rank, cosine, sentence) in zip(hits, expected, strict=True):
+    assert [hit[0], hit[1], hit[4]] == [query, rank, sentence]
+    assert SENTENCES[int(hit[3]) // 2] == sentence  # empty lines count
+    assert float(hit[2]) == pytest.approx(cosine, abs=2e-6)  # float32 and 6 digits
   typed = results["search corpus.csv --column=text --id_column=id --top_k=1"][1].splitlines()
-  assert typed == [f"1.000000\tn1\t{SENTENCES[1]}", f"1.000000\tn0\t{SENTENCES[0]}"]
+  assert typed in [[f"1.000000\tn1\t{SENTENCES[1]}", f"1.000000\tn{row}\t{SENTENCES[0]}"] for row in (0, 2)]
 
 
 def test_dedupe(ran):
