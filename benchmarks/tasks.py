@@ -14,6 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
+from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.data.flow_corpus import default_epochs
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
@@ -21,9 +22,9 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.evaluation.task_scores import Embeddings
-from bert_flow_tf.training import calibrate
+from bert_flow_tf.training.fit_rows import FitSentences
+from bert_flow_tf.training.fitter import Fitter, fit_flow, make_trainer
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import embedding_pairs
 
 OURS, ORIGINAL = "ours", "original's method"
 
@@ -98,9 +99,9 @@ def evaluate(task: TaskData, embed: Callable, transform: Callable) -> tuple[floa
 
 def run(benchmark: Any) -> tuple[dict[str, Any], str]:
   """Runs the tasks by both methods in turns; returns JSON values and Markdown."""
-  results, compiled = [], {}
+  results, fitter = [], Fitter(show_progress=False, keep_trainers=True)
   for name in benchmark.settings.tasks:
-    results.append(run_task(benchmark, benchmark.task(name), compiled))
+    results.append(run_task(benchmark, benchmark.task(name), fitter))
     logging.info("%s: ratio %.2f", name, results[-1]["ratio"])
   rounds = range(benchmark.settings.repeats)
   sums = {method: [sum(r["seconds"][method][i] for r in results) for i in rounds] for method in (OURS, ORIGINAL)}
@@ -115,7 +116,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
   return summary, to_markdown(summary)
 
 
-def run_task(benchmark: Any, task: TaskData, compiled: dict[str, Any]) -> dict[str, Any]:
+def run_task(benchmark: Any, task: TaskData, fitter: Fitter) -> dict[str, Any]:
   """Runs one task by both methods in turns; our flow is compiled once for all tasks."""
   encoder, arguments = benchmark.encoder, benchmark.pooling_arguments
   batch_size, corpus = benchmark.embedding.predict_batch_size, task.all_pairs()
@@ -124,18 +125,19 @@ def run_task(benchmark: Any, task: TaskData, compiled: dict[str, Any]) -> dict[s
   first = list(corpus.sentences_a[:1])
   dim = padded.encode(first).shape[1]
   encoder.encode(first, batch_size=batch_size, show_progress=False, **arguments)
-  flow_settings = FlowSettings(flow_model_config=benchmark.config, seed=benchmark.flow.seed)
   epochs = task.spec.num_train_epochs or default_epochs(len(corpus))
+  flow_settings = FlowSettings(flow_model_config=benchmark.config, seed=benchmark.flow.seed, num_train_epochs=epochs)
+  sides = list(corpus.sentences_a), list(corpus.sentences_b)
 
   def ours():
     embeddings = Embeddings(encoder, [corpus], batch_size, **arguments)
-    trainer = calibrate.make_trainer(flow_settings, dim, show_progress=False, known=compiled)
-    flow, _ = calibrate.fit_flow(trainer, embedding_pairs(embeddings, corpus), epochs)
+    rows = FitSentences(encoder, encoder.identity(**arguments), sides, cached=[embeddings])
+    flow = fitter.fit(parse_calibration(FLOW), rows, flow_settings)
     return evaluate(task, embeddings.of, flow.transform)
 
   def original():
-    trainer = calibrate.make_trainer(flow_settings, dim, show_progress=False)
-    flow, _ = calibrate.fit_flow(trainer, PaddedPairs(padded, corpus), epochs)
+    trainer = make_trainer(flow_settings, dim, show_progress=False)
+    flow, _ = fit_flow(trainer, PaddedPairs(padded, corpus), epochs)
     return evaluate(task, padded.encode, flow.transform)
 
   methods = {OURS: lambda: measure.seconds(ours), ORIGINAL: lambda: measure.seconds(original)}

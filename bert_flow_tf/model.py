@@ -1,18 +1,17 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
-import functools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import CHARACTERS, Characters, side_by_side, view_dim
-from bert_flow_tf.calibration.flow import FlowCalibration, as_calibration, load_calibration
+from bert_flow_tf.calibration.combined import CHARACTERS, Characters
+from bert_flow_tf.calibration.flow import as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
+from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
@@ -24,12 +23,9 @@ from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
-from bert_flow_tf.training.calibrate import fit_flow, fit_linear, make_trainer, settings_of_fit
-from bert_flow_tf.training.choice import Choice, choose_calibration
-from bert_flow_tf.training.flow_trainer import Trainer
+from bert_flow_tf.training.fit_rows import FitSentences
+from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
-from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import FitSentences, SentencePairsWithDropout
 
 _SAMPLE = 1024
 
@@ -72,6 +68,7 @@ class SentenceModel:
     self,
     encoder: SentenceEncoder,
     calibration: Calibration | Glow | None = None,
+    *,
     sentence_embedding_type: str | None = None,
     max_seq_length: int | None = None,
     low_dim: int | None = None,
@@ -83,7 +80,7 @@ class SentenceModel:
       raise ConfigError(message, argument="encoder")
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
-    self.choice: Choice | None = None
+    self.choice: Any = None
     self.flow_fit: LoopResult | None = None
     self.sample: list[str] = []
     self.dim = encoder.dim(sentence_embedding_type)
@@ -98,6 +95,7 @@ class SentenceModel:
   def from_pretrained(
     cls,
     name: str = "mini",
+    *,
     sentence_embedding_type: str | None = None,
     max_seq_length: int | None = None,
     low_dim: int | None = None,
@@ -110,7 +108,13 @@ class SentenceModel:
       ConfigError, EncoderError: an argument is not allowed, or the encoder cannot be loaded.
     """
     encoder = SentenceEncoder.from_pretrained(name, **loading)
-    model = cls(encoder, None, sentence_embedding_type, max_seq_length, low_dim, cache)
+    model = cls(
+      encoder,
+      sentence_embedding_type=sentence_embedding_type,
+      max_seq_length=max_seq_length,
+      low_dim=low_dim,
+      cache=cache,
+    )
     encoder.declared.log(**model.identity.settings.pooling_arguments())
     return model
 
@@ -118,8 +122,8 @@ class SentenceModel:
   def load(
     cls,
     folder: str | os.PathLike,
-    model: str | SentenceEncoder | None = None,
     *,
+    model: str | SentenceEncoder | None = None,
     cache_dir: str | os.PathLike | None = None,
     cache: Any = None,
     allow_other_encoder: bool = False,
@@ -245,14 +249,9 @@ class SentenceModel:
     dev: SentencePairs | None = None,
     strategy: tf.distribute.Strategy | str | None = None,
     folder: str | os.PathLike | None = None,
-    embeddings: Sequence[Embeddings] = (),
     encoder_dropout: bool = False,
     batch_size: int = 64,
     show_progress: bool | None = None,
-    flow_settings: FlowSettings | None = None,
-    scores: Callable[[FlowCalibration, int], Mapping[str, float]] = lambda flow, step: {},
-    parts: dict[str, Calibration] | None = None,
-    fitters: dict[Any, Trainer] | None = None,
     **settings: Any,
   ) -> "SentenceModel":
     """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
@@ -267,70 +266,32 @@ class SentenceModel:
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
         CPUs) or "multi_worker_mirrored"; None for the current one within a scope, else that of the settings.
       folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
-      embeddings: embeddings made earlier by `embeddings`; sentences in there are not embedded again.
       encoder_dropout: whether the flow's pairs are embedded in each step with BERT's dropout, as published.
       batch_size: largest number of sentences embedded at once.
       show_progress: see `SentenceEncoder.encode`.
-      flow_settings: settings of the flow's fit and seed of auto as one object, in place of `settings`.
-      scores: (flow, steps made) -> further values for TensorBoard, whenever a checkpoint is due.
-      parts: {name: calibration} of earlier fits on the same sentences, which are not fitted again; gets the new ones.
-      fitters: trainers of earlier fits, whose compiled steps are used again; gets the new one.
       **settings: fields of `training.settings.FlowSettings` (num_train_epochs, seed, ...).
 
     Raises:
       BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
     spec = parse_calibration(calibration)
-    flow_settings = flow_settings or settings_of_fit(spec, settings, dev)
+    flow_settings = settings_of_fit(spec, settings, dev)
     self.check_fit(spec, encoder_dropout)
-    embed = functools.partial(self.embeddings, batch_size=batch_size, show_progress=show_progress)
-    corpus = FitSentences(sentences_or_pairs(sentences), embed, self.log_cone, embeddings)
-    if parts is None:
-      parts = {}
-    missing = [part for part in spec.parts if part.name not in parts]
-
-    # The flow takes longest: the others come first, so that a rejected one is rejected at once.
-    for part in missing:
-      if part.name == AUTO:
-        parts[AUTO] = self._choose(corpus, flow_settings.seed, batch_size)
-      elif part.method == CHARACTERS:
-        parts[part.name] = Characters(int(part.k or Characters().dim), self.encoder.characters.checksum)
-      elif part.name != FLOW:
-        gold = corpus.with_gold(dev) if part.k_on_dev and dev is not None else None
-        parts[part.name] = fit_linear(part, corpus.rows(), gold, self.shares)
-    if FLOW in [part.name for part in missing]:
-      flow_settings = flow_settings.for_pairs(len(corpus.pairs))
-      dim = view_dim(self.dim, self.shares)
-      trainer = make_trainer(flow_settings, dim, strategy, folder, show_progress is not False, fitters)
-      source = self._pairs_of_flow(corpus, trainer, flow_settings.epochs, encoder_dropout)
-      flow, self.flow_fit = fit_flow(trainer, source, flow_settings.epochs, self.shares, scores)
-      if fitters is not None:  # the next fit changes the trainer's own flow
-        flow = FlowCalibration(flow.flow.copy(), flow.mix)
-      parts[FLOW] = flow
-
-    # Join the parts, and note which embeddings they are for; from here on nothing can fail but low_dim.
-    fitted: Any = side_by_side([parts[part.name] for part in spec.parts])
+    rows = self.fit_sentences(
+      sentences, dev=dev, encoder_dropout=encoder_dropout, batch_size=batch_size, show_progress=show_progress
+    )
+    fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
+    fitted = fitter.fit(spec, rows, flow_settings)
     pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
-    fitted.encoder = self.identity.to_dict()
-    self.calibration = fitted
-    step = math.ceil(len(corpus.occurrences) / _SAMPLE)
-    self.sample = corpus.occurrences[:: max(step, 1)]  # characters need no sentence
+    self.calibration, self.choice, self.flow_fit = fitted, fitter.choice, fitter.flow_fit
+    step = math.ceil(len(rows.occurrences) / _SAMPLE)
+    self.sample = rows.occurrences[:: max(step, 1)]  # characters need no sentence
     return self
 
-  def _choose(self, corpus, seed, batch_size):
-    """Returns the calibration that auto takes, and keeps the `Choice`."""
-    rows = corpus.rows()
-    self.choice = choose_calibration(
-      self.encoder, self.identity, corpus.occurrences, rows, self.shares, seed, batch_size
-    )
-    return self.choice.calibration
-
-  def _pairs_of_flow(self, corpus, trainer, epochs, encoder_dropout):
-    """Returns the pairs for a flow: embedded once, or in each step with dropout."""
-    if not encoder_dropout:
-      return corpus.embedding_pairs(lambda num_pairs: trainer.pairs_seen(num_pairs, epochs))
-    a, b = corpus.pairs.sentences_a, corpus.pairs.sentences_b
-    return SentencePairsWithDropout(self.encoder, a, b, **self.identity.settings.pooling_arguments())
+  def fit_sentences(self, sentences: Any, **arguments: Any) -> FitSentences:
+    """Returns sentences or pairs as a `Fitter` takes them, for this encoder; for `arguments` see `FitSentences`."""
+    checked = sentences_or_pairs(sentences)
+    return FitSentences(self.encoder, self.identity, checked, cache=self._cache, **arguments)
 
   def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
     """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.
@@ -355,9 +316,9 @@ class SentenceModel:
         argument="encoder_dropout",
       )
 
-  def uncalibrated(self) -> "SentenceModel":
-    """Returns a model of the same encoder and settings, without a calibration."""
-    return SentenceModel(self.encoder, cache=self._cache, **self.identity.settings.model_arguments())
+  def with_calibration(self, calibration: Calibration | None) -> "SentenceModel":
+    """Returns a model of the same encoder and settings with another calibration, or without one."""
+    return SentenceModel(self.encoder, calibration, cache=self._cache, **self.identity.settings.model_arguments())
 
   def embeddings(self, *sets: SentencePairs, batch_size: int = 64, show_progress: bool | None = None) -> Embeddings:
     """Embeds the sentences of pairs, each distinct one once, without calibration and low_dim."""

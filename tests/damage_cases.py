@@ -64,7 +64,7 @@ def _embedded(folder, name=""):
 
 
 def _model(folder):
-  return SentenceModel.load(folder, _encoder()).encode(TEXTS)
+  return SentenceModel.load(folder, model=_encoder()).encode(TEXTS)
 
 
 def _google(folder):

@@ -125,10 +125,10 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
     SentenceModel.load(tmp_path / "model", max_seq_length=9)
   assert error.value.argument == "folder" and "max_seq_length 8, now 9" in str(error.value)
   with rejected(EncoderError, "folder", "fitted on other embeddings than 'static:mini' has: sentence_embedding_type="):
-    SentenceModel.load(tmp_path / "model", "static:mini")
+    SentenceModel.load(tmp_path / "model", model="static:mini")
   with rejected(ConfigError, "precision", "already loaded, with float32"):
-    SentenceModel.load(tmp_path / "model", encoder, precision="bfloat16")
-  loaded = SentenceModel.load(tmp_path / "model", encoder, max_seq_length=9, allow_other_encoder=True)
+    SentenceModel.load(tmp_path / "model", model=encoder, precision="bfloat16")
+  loaded = SentenceModel.load(tmp_path / "model", model=encoder, max_seq_length=9, allow_other_encoder=True)
   assert loaded.max_seq_length == 9 and loaded.encoder is encoder
   if calibrated:
     assert load_calibration(tmp_path / "model").encoder == model.identity.to_dict()
@@ -145,7 +145,7 @@ def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):
   flow.save(tmp_path / "flow")
   with rejected(EncoderError, "folder"):
     SentenceModel.load(tmp_path / "flow")
-  loaded = SentenceModel.load(tmp_path / "flow", encoder.name, **ARGUMENTS)
+  loaded = SentenceModel.load(tmp_path / "flow", model=encoder.name, **ARGUMENTS)
   np.testing.assert_allclose(loaded.encode(SENTENCES), grouped(flow.transform(rows).numpy()), atol=5e-4)
   assert loaded.name == f"{encoder.name}+flow"
   loaded.save(tmp_path / "named")
@@ -162,7 +162,7 @@ def test_precision_activation_and_length_of_words_are_those_of_the_fit(encoder, 
   assert loaded.identity == other.identity != SentenceModel(encoder, **ARGUMENTS).identity
   np.testing.assert_array_equal(loaded.encode(["dog dogs"]), other.encode(["dog zzz"]))
   with pytest.raises(EncoderError, match=r"architecture\.hidden_act gelu_new, now gelu"):
-    SentenceModel.load(tmp_path / "other", encoder.name)  # its files decide
+    SentenceModel.load(tmp_path / "other", model=encoder.name)  # its files decide
 
 
 def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
@@ -190,7 +190,7 @@ def test_the_name_of_an_encoder_is_no_encoder():
 
 def test_repr_names_the_parts_and_their_sizes(encoder, model):
   assert repr(model).startswith(f"SentenceModel({encoder.name!r}, pooling=") and "dim=12, output_dim=3" in repr(model)
-  assert "calibration=None" in repr(model.uncalibrated())
+  assert "calibration=None" in repr(model.with_calibration(None))
   assert repr(encoder).startswith(f"SentenceEncoder({encoder.name!r}, num_hidden_layers=")
 
 

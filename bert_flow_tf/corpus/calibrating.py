@@ -24,7 +24,8 @@ from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, on
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import clear_leftovers, owned, read_json, write_text, writing
 from bert_flow_tf.progress import counted
-from bert_flow_tf.training.calibrate import fit_calibration, settings_of_fit
+from bert_flow_tf.training.calibrate import fit_calibration
+from bert_flow_tf.training.fitter import settings_of_fit
 
 _CALIBRATED = "calibrated.json"
 # Rows of a file in memory at once.

@@ -38,7 +38,7 @@ def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cac
   if calibration_folder is not None:
     # The encoder was checked when the model was loaded first.
     folder = os.path.abspath(calibration_folder)
-    load = functools.partial(SentenceModel.load, folder, name, allow_other_encoder=True, **arguments)
+    load = functools.partial(SentenceModel.load, folder, model=name, allow_other_encoder=True, **arguments)
     if model.calibration is not None:
       identity["calibration_sha256"] = calibration_sha256(folder)
       about["calibration"] = {"name": model.calibration.name, "folder": folder}

@@ -27,10 +27,10 @@ from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label,
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs.run_folder import RunFolder
-from bert_flow_tf.training.calibrate import check_flow
-from bert_flow_tf.training.choice import CANDIDATES, NONE, Choice
+from bert_flow_tf.training.choice import CANDIDATES, NONE
 from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.distribution import is_chief
+from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 
@@ -138,9 +138,8 @@ class FlowRun:
     self.is_chief = is_chief(strategy)  # evaluates and writes; other workers only fit
     self._steps = 0
     self._cone: dict[str, Any] = {}
-    self._choice: Choice | None = None
-    self._fitted: dict[str, Any] = {}
     self.folder = settings.output.folder(settings.name(task.spec.name))
+    self._fitter = Fitter(strategy=strategy, folder=self.folder, flow_scores=self._dev_scores)
     weights = model.encoder.token_weights
     self._pooling = model.pooling.describe(None if weights is None else weights.name)
 
@@ -176,35 +175,28 @@ class FlowRun:
     """Embeds the sentences and fits the calibrations, each part once."""
     model, pairs = self._model, self._corpus.pairs
     embed = functools.partial(model.embeddings, batch_size=self._settings.embedding.predict_batch_size)
-    linear = [part.name for spec in self._specs for part in spec.parts if part.method != FLOW]
+    without_steps = [part for spec in self._specs for part in spec.parts if part.method != FLOW]
     with self.watch.timing("embedding"):
       self._embeddings = embed(*self._task.splits.values())
       of_corpus = self._embeddings
-      if linear and not of_corpus.have(pairs):
+      if without_steps and not of_corpus.have(pairs):
         of_corpus = embed(pairs)
     self._cone = model.log_cone(of_corpus.values)
-    fit = functools.partial(
-      SentenceModel.fit,
-      sentences=pairs,
+    rows = model.fit_sentences(
+      pairs,
       dev=self._task.splits.get("dev"),
-      strategy=self._strategy,
-      folder=self.folder,
-      embeddings=[self._embeddings, of_corpus],
+      cached=[self._embeddings, of_corpus],
       encoder_dropout=self._settings.run.encoder_dropout,
       batch_size=self._settings.embedding.predict_batch_size,
-      flow_settings=self._settings.flow,
-      scores=self._dev_scores,
-      parts=self._fitted,
     )
     with self.watch.timing("fitting"):
       # The flow takes longest: the others come first, so that a rejected one is rejected at once.
-      for name in linear:
-        fitted = fit(model.uncalibrated(), calibration=name)
-        self._choice = fitted.choice or self._choice
+      for part in without_steps:
+        self._fitter.fit(part, rows, self._settings.flow)
       for spec in self._specs:
-        fitted = fit(model.uncalibrated(), calibration=spec.name)
-        method = fitted.calibration.name if spec.method == AUTO else spec.name
-        self.models[WITH_FLOW if method == FLOW else method] = fitted
+        calibration = self._fitter.fit(spec, rows, self._settings.flow)
+        method = calibration.name if spec.method == AUTO else spec.name
+        self.models[WITH_FLOW if method == FLOW else method] = model.with_calibration(calibration)
 
   def _dev_scores(self, flow, step):
     """Returns the flow's Spearman, or AUC, on dev for TensorBoard; nothing without gold."""
@@ -282,10 +274,10 @@ class FlowRun:
       "seconds": self.watch.seconds,
     }
     # What only auto, or only a flow, has.
-    if self._choice is not None:
-      about["auto"] = self._choice.to_dict()
+    if self._fitter.choice is not None:
+      about["auto"] = self._fitter.choice.to_dict()
     if self._steps:
-      settings, flow = self._settings.flow, self._fitted[FLOW].flow
+      settings, flow = self._settings.flow, self._fitter.flow.flow
       fitted_on |= {"steps": self._steps, "epochs": settings.epochs, "learning_rate": settings.rate}
       about |= {"flow": flow.settings(), "constant_dimensions": flow.constant_dimensions}
     return about

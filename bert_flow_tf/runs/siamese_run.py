@@ -25,8 +25,8 @@ from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import step_of
+from bert_flow_tf.training.fit_rows import find_embeddings
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
-from bert_flow_tf.training.sources import find_embeddings
 
 # Name of a file in the run's folder.
 FACTS = "training.json"
@@ -131,7 +131,7 @@ class SiameseRun:
   def methods(self) -> dict[str, SentenceModel]:
     """Returns {method: model}: without the flow, and with it if there is one; the last one is that of the loss."""
     model = self.parts.model
-    methods = {WITHOUT_FLOW: model.uncalibrated()}
+    methods = {WITHOUT_FLOW: model.with_calibration(None)}
     if model.calibration is not None:
       methods[WITH_FLOW] = model
     return methods

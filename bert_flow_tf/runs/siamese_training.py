@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.calibration.names import FLOW
+from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.data.siamese_task import TrainingPairs
 from bert_flow_tf.encoder import saving
 from bert_flow_tf.evaluation.task_scores import Embeddings
@@ -13,9 +13,9 @@ from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
 from bert_flow_tf.tf1.flow import without_scale
-from bert_flow_tf.training.calibrate import check_flow
 from bert_flow_tf.training.devices import log_devices, peak_memory
 from bert_flow_tf.training.early_stopping import EarlyStopping
+from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.siamese_losses import SiameseLosses
@@ -70,14 +70,14 @@ class SiameseTraining:
     """Returns whether a fit on embeddings made once means the same as steps through BERT."""
     settings = self._settings
     # The published code has BERT's dropout on. Copies of a pair have masked word pieces. A flow of init_checkpoint is
-    # trained further, where `SentenceModel.fit` makes a new one.
+    # trained further, where a fitter makes a new one.
     continues_flow = self._parts.restored.get("flow", (0, 0))[0] > 0
     return settings.frozen and not settings.as_published and self._chosen.dupe_factor == 1 and not continues_flow
 
   def _fit_flow(self):
     """Fits a new flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
     settings, parts, pairs = self._settings, self._parts, self._chosen.pairs
-    parts.use(parts.model.encoder, None)  # `SentenceModel.fit` makes a flow of the same seed
+    parts.use(parts.model.encoder, None)  # the fitter makes a flow of the same seed
     model = parts.model
     check_flow(settings, model.dim, len(pairs))
     with self._watch.timing("embedding"):
@@ -87,18 +87,12 @@ class SiameseTraining:
       parts.write_checkpoint(self._folder, step, without_scale(flow))
       return {}
 
+    fitter = Fitter(strategy=parts.strategy, folder=self._folder, flow_scores=on_checkpoint)
+    rows = model.fit_sentences(pairs, cached=self.embedded)
     with self._watch.timing("training"):
-      model.fit(
-        pairs,
-        FLOW,
-        strategy=parts.strategy,
-        folder=self._folder,
-        embeddings=self.embedded,
-        flow_settings=settings,
-        scores=on_checkpoint,
-      )
-    fit = model.flow_fit
-    parts.use(model.encoder, without_scale(model.calibration))
+      calibration = fitter.fit(parse_calibration(FLOW), rows, settings)
+    parts.use(model.encoder, without_scale(calibration))
+    fit: Any = fitter.flow_fit
     self.step = fit.steps
     return {"steps": fit.steps, "planned_steps": fit.steps, "seconds_per_step": fit.seconds_per_step}
 

@@ -142,8 +142,6 @@ class Workbench:
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
     self._fitted = functools.lru_cache(maxsize=_KEPT_MODELS)(self._fit)
     self._variant = functools.cache(self._change)
-    # Flows and trainers by dimension: compiling takes longer than fitting.
-    self._fitters: dict[Any, Any] = {}
 
   @property
   def title(self) -> str:
@@ -262,7 +260,12 @@ class Workbench:
     from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
 
     settings = self.inputs.embedding
-    return SentenceModel(self.encoder, None, embedding, self._max_seq_length, cache=settings.cached_dir)
+    return SentenceModel(
+      self.encoder,
+      sentence_embedding_type=embedding,
+      max_seq_length=self._max_seq_length,
+      cache=settings.cached_dir,
+    )
 
   def _embeddings(self, embedding: str) -> Embeddings:
     """Returns the embeddings of all sentences of the run's tasks."""
@@ -273,24 +276,26 @@ class Workbench:
 
   def _fit(self, embedding, spec, corpus, chosen_on, seed):
     """Returns a model with a calibration fitted on a corpus; `chosen_on` is the task whose dev split chooses k."""
-    parts, dev = {}, None
-    if len(spec.parts) > 1:  # side by side: each part may have been fitted for another row
-      for part in spec.parts:
-        seed_of_part = seed if part.method == FLOW else 0
-        parts[part.name] = self._fitted(embedding, part, corpus, chosen_on, seed_of_part).calibration
+    dev = None
     if chosen_on:
       dev = self.inputs.tasks[chosen_on].splits["dev"]
-    return self._model(embedding).fit(
+    model = self._model(embedding)
+    rows = model.fit_sentences(
       corpus.pairs,
-      spec.name,
       dev=dev,
-      embeddings=[self.embeddings(embedding)],
+      cached=[self.embeddings(embedding)],
       batch_size=self.inputs.embedding.predict_batch_size,
-      flow_settings=self.inputs.flow_settings(corpus, seed),
       show_progress=False,
-      parts=parts,
-      fitters=self._fitters,
+      key=(embedding, corpus, chosen_on),
     )
+    return model.with_calibration(self._fitter.fit(spec, rows, self.inputs.flow_settings(corpus, seed)))
+
+  @functools.cached_property
+  def _fitter(self):
+    """The fitter of all models, which fits a part that several of them share once."""
+    from bert_flow_tf.training.fitter import Fitter  # imports TensorFlow, after the files are read
+
+    return Fitter(show_progress=False, keep_trainers=True)
 
 
 def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: bool = False) -> list[Workbench]:

@@ -1,23 +1,17 @@
 """Sources of the pairs of embeddings that a flow is fitted on: computed once, or in each step with dropout."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.combined import Mix
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.io.checks import check_rows
-
-# Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
-Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Rows read at once for the checksum of vectors on disk.
 _ROWS = 8192
@@ -217,74 +211,3 @@ class SentencePairsWithDropout:
       ids, mask = self._pairs.tokens(ids)
       embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))
     return embedded
-
-
-def embedding_pairs(
-  embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int = 0
-) -> EmbeddingPairs:
-  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings."""
-  a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
-  return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)
-
-
-class FitSentences:
-  """Sentences, or two sides of pairs, that a calibration is fitted on; embedded when a part of it needs them.
-
-  `occurrences` has every sentence as often as it occurs; of pairs all first sentences, then all second ones. `pairs`
-  are for the flow; a plain list makes pairs of neighbors. Embeddings in `ready` are not computed again; `look` is
-  called with those that are, float32 [n, dim].
-  """
-
-  def __init__(
-    self,
-    sentences: list[str] | tuple[list[str], list[str]],
-    embed: Callable[[SentencePairs], Embeddings],
-    look: Callable[[np.ndarray], Any],
-    ready: Sequence[Embeddings] = (),
-  ) -> None:
-    if isinstance(sentences, tuple):
-      first, second = sentences
-      self.occurrences = first + second
-    else:
-      even = len(sentences) // 2 * 2
-      first, second = sentences[0:even:2], sentences[1:even:2]
-      self.occurrences = sentences
-    self.pairs = SentencePairs.without_gold(first, second)
-    self._embed, self._look, self._ready = embed, look, list(ready)
-
-  def rows(self) -> np.ndarray:
-    """Returns the embedding of every occurrence, float32 [n, dim]."""
-    everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
-    embeddings = find_embeddings(everything, self._ready)
-    if embeddings is None:
-      embeddings = self._embedded(everything)
-      self._ready.append(embeddings)
-    return embeddings.of(self.occurrences)
-
-  def with_gold(self, dev: SentencePairs) -> Dev:
-    """Returns the embeddings of pairs, two float32 [n, dim], and their scores."""
-    embeddings = find_embeddings(dev, self._ready) or self._embed(dev)
-    return embeddings.of(dev.sentences_a), embeddings.of(dev.sentences_b), dev.scores
-
-  def embedding_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs:
-    """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
-    embeddings = find_embeddings(self.pairs, self._ready)
-    if embeddings is not None:
-      return embedding_pairs(embeddings, self.pairs)
-    # A short fit on a large corpus uses few of its pairs.
-    numbers = pairs_seen(len(self.pairs))
-    used = self.pairs.take(numbers)
-    return embedding_pairs(self._embedded(used), used, numbers, len(self.pairs))
-
-  def _embedded(self, pairs):
-    embeddings = self._embed(pairs)
-    self._look(embeddings.values)
-    return embeddings
-
-
-def find_embeddings(pairs: SentencePairs, ready: Sequence[Embeddings]) -> Embeddings | None:
-  """Returns the first embeddings that have all sentences of the pairs, or None."""
-  for embeddings in ready:
-    if embeddings.have(pairs):
-      return embeddings
-  return None

@@ -58,7 +58,9 @@ def test_embedding(encoder, flow, bits, pooling):
   u = encoder.embed_batch(ids, mask, pooling).numpy()
   for parts in itertools.product(("", "/flow"), ("", "/low_dim_8")):
     key, low_dim = pooling + "".join(parts), 8 if parts[1] else None
-    model = SentenceModel(encoder, flow if parts[0] else None, pooling, max_seq_length=16, low_dim=low_dim)
+    model = SentenceModel(
+      encoder, flow if parts[0] else None, sentence_embedding_type=pooling, max_seq_length=16, low_dim=low_dim
+    )
     assert model.dim == u.shape[1] == 32 and model.output_dim == (low_dim or 32)
     assert_close(model.transform(u), both(f"{key}/embedding"))
     if parts[0]:

@@ -148,7 +148,7 @@ def test_a_saved_calibration_loads_the_commit_of_its_fit(two_commits, tmp_path, 
   with pytest.raises(EncoderError, match="weights_sha256"):
     SentenceModel.load(tmp_path / "sn", cache_dir=two_commits, revision="main")
   with pytest.raises(EncoderError, match="weights_sha256"):
-    SentenceModel.load(tmp_path / "sn", "someone/tiny", cache_dir=two_commits)
+    SentenceModel.load(tmp_path / "sn", model="someone/tiny", cache_dir=two_commits)
 
 
 @pytest.mark.parametrize("revision", ["", " ", "../main", "a/../b", "-v1", "a b", 1])

@@ -66,7 +66,7 @@ def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
   expected = calibration.transform(model.embed(sentences))
   np.testing.assert_allclose(loaded.encode(sentences), expected, atol=1e-3 * np.abs(expected).max())
   with pytest.raises(EncoderError, match="static:mini"):
-    SentenceModel.load(tmp_path / "model", "mini", sentence_embedding_type="avg", max_seq_length=64)
+    SentenceModel.load(tmp_path / "model", model="mini", sentence_embedding_type="avg", max_seq_length=64)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def models(tmp_path_factory):
   model = SentenceModel(encoder, max_seq_length=16)
   config = FlowConfig(n_levels=2, depth=1, coupling_width=8)
   flow = SentenceModel(encoder, exported.random_flow(model.embed(SENTENCES), config), max_seq_length=16)
-  white = SentenceModel(encoder, None, "cls", max_seq_length=16, low_dim=3).fit(SENTENCES, "whitening-6")
+  white = SentenceModel(encoder, sentence_embedding_type="cls", max_seq_length=16, low_dim=3)
+  white.fit(SENTENCES, "whitening-6")
   return {"flow": flow, "whitening": white, "encoder alone": SentenceModel(encoder, max_seq_length=16, low_dim=2)}
 
 

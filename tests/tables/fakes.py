@@ -1,12 +1,13 @@
 """An encoder and a flow without TensorFlow's graphs, and workbenches made of them, for tests of tables."""
 
+import functools
 import hashlib
 import json
-import types
 
 import numpy as np
 import scipy.sparse
 
+from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.identity import EncoderIdentity
@@ -18,6 +19,7 @@ from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import TABLES
 from bert_flow_tf.tables.workbench import Run, Store, Workbench
+from bert_flow_tf.training.fitter import Fitter
 from bert_flow_tf.training.settings import FlowSettings
 
 DIM = 6
@@ -92,22 +94,44 @@ class NoStore:
     return json.loads(json.dumps(plain(compute())))
 
 
-class Bench(Workbench):
-  """A workbench whose flow is a random matrix that depends on the seed only; `fits` counts the fits."""
+class RandomFlow(Calibration):
+  """A random matrix that depends on the seed only, in place of a flow."""
+
+  name = FLOW
+  dim = output_dim = DIM
+
+  def __init__(self, seed):
+    self._matrix = flow_matrix(seed)
+
+  def transform(self, embeddings):
+    return (embeddings - 4) @ self._matrix
+
+  def contents(self):
+    raise NotImplementedError
+
+
+class CountingFitter(Fitter):
+  """A fitter that counts its fits, and makes a random flow."""
 
   fits = 0
 
-  def _fit(self, embedding, spec, corpus, chosen_on, seed):
-    if len(spec.parts) == 1:
-      self.fits += 1
-    if spec.name != FLOW:
-      return super()._fit(embedding, spec, corpus, chosen_on, seed)
-    model = self._model(embedding)
-    transform = lambda u: (u - 4) @ flow_matrix(seed)  # noqa: E731
-    model.calibration = types.SimpleNamespace(
-      transform=transform, name=FLOW, output_dim=DIM, dim=DIM, views=(), characters=0
-    )
-    return model
+  def _fit_part(self, part, rows, settings):
+    self.fits += 1
+    if part.method == FLOW:
+      return RandomFlow(settings.seed)
+    return super()._fit_part(part, rows, settings)
+
+
+class Bench(Workbench):
+  """A workbench with a fitter that counts."""
+
+  @functools.cached_property
+  def _fitter(self):
+    return CountingFitter(show_progress=False)
+
+  @property
+  def fits(self):
+    return self._fitter.fits
 
 
 def flow_matrix(seed):

@@ -8,15 +8,12 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import TrainingError
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.training import sources
 from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.sources import (
   EmbeddingPairs,
-  FitSentences,
   MixedPairs,
   SentencePairsWithDropout,
   VectorPairs,
@@ -106,58 +103,6 @@ def test_vector_pairs_are_neighbors_across_files(monkeypatch):
   for files in ([], [rows, rows[:, :2]], [rows[0]]):
     with pytest.raises(TrainingError, match="vectors: arrays have shapes"):
       VectorPairs(files)
-
-
-class Words:
-  """Encoder of "i" as [i, -i], which notes what it embeds."""
-
-  def __init__(self):
-    self.embedded = []
-
-  def encode(self, sentences, **unused):
-    self.embedded.append(list(sentences))
-    return np.array([[float(sentence), -float(sentence)] for sentence in sentences], np.float32)
-
-  def fingerprint(self, sentences, **unused):
-    return " ".join(sentences)
-
-
-def fit_sentences(sentences, ready=()):
-  """Returns the sentences of a fit, the encoder, and the embeddings that were looked at."""
-  words, seen = Words(), []
-  ready = [Embeddings(Words(), [SentencePairs.without_gold(pair, pair)]) for pair in ready]
-  return FitSentences(sentences, lambda pairs: Embeddings(words, [pairs]), seen.append, ready), words, seen
-
-
-def test_a_plain_list_makes_pairs_of_neighbors_and_every_occurrence_counts():
-  corpus, words, seen = fit_sentences(["1", "2", "3", "1", "5"])
-  assert (corpus.pairs.sentences_a, corpus.pairs.sentences_b) == (("1", "3"), ("2", "1"))
-  for _ in range(2):
-    np.testing.assert_array_equal(corpus.rows()[:, 0], [1, 2, 3, 1, 5])
-  pairs = corpus.embedding_pairs(lambda count: np.arange(count))
-  np.testing.assert_array_equal(batch_of(pairs, [1])(0, 1), [[[3, -3]], [[1, -1]]])
-  assert words.embedded == [["1", "2", "3", "5"]] and len(seen) == 1  # once for all
-  assert pairs.fingerprint() == "1 3 2 1"  # of the sentences, before anything is embedded
-
-
-def test_pairs_of_a_fit_that_uses_few_of_them():
-  corpus, words, _ = fit_sentences((["1", "2", "3"], ["4", "5", "6"]))
-  assert corpus.occurrences == ["1", "2", "3", "4", "5", "6"]
-  pairs = corpus.embedding_pairs(lambda count: np.array([2]) if count == 3 else None)
-  np.testing.assert_array_equal(batch_of(pairs, [2])(0, 1), [[[3, -3]], [[6, -6]]])
-  assert words.embedded == [["3", "6"]] and len(pairs) == 3
-
-
-def test_sentences_that_are_embedded_are_not_embedded_again():
-  dev = SentencePairs(["7"], ["8"], np.array([2.0]))
-  corpus, words, seen = fit_sentences(["1", "2"], [["9"], ["1", "2", "7", "8"]])
-  np.testing.assert_array_equal(corpus.rows()[:, 0], [1, 2])
-  a, b, scores = corpus.with_gold(dev)
-  assert (a[0, 0], b[0, 0], scores.tolist()) == (7, 8, [2.0])
-  assert len(corpus.embedding_pairs(lambda count: None)) == 1
-  assert words.embedded == [] and seen == []
-  corpus, words, seen = fit_sentences(["1", "2"])
-  assert corpus.with_gold(dev)[0][0, 0] == 7 and words.embedded == [["7", "8"]] and seen == []
 
 
 def with_value(value, side, dtype=np.float32):

@@ -1,0 +1,222 @@
+"""The rows that a calibration is fitted on: sentences, which are embedded when they are needed, or vectors."""
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.calibration.combined import Characters, parse_shares
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.evaluation import isotropy
+from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout, VectorPairs
+
+# Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
+Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class FitSentences:
+  """Sentences, or two sides of pairs, that a calibration is fitted on; embedded when a part of it needs them.
+
+  Args:
+    encoder: the encoder.
+    identity: pooling, length and low_dim of its embeddings.
+    sentences: sentences, or first and second sentences of pairs. Every occurrence counts.
+    dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
+    cached: embeddings to reuse.
+    encoder_dropout: whether a flow's pairs are embedded in each step with BERT's dropout.
+    batch_size: largest number of sentences embedded at once.
+    cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
+    show_progress: see `SentenceEncoder.encode`.
+    key: what tells these sentences from others of the same `Fitter`; by default nothing equals it.
+
+  Attributes:
+    occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
+    pairs: the pairs for a flow; a plain list makes pairs of neighbors.
+  """
+
+  def __init__(
+    self,
+    encoder: SentenceEncoder,
+    identity: EncoderIdentity,
+    sentences: list[str] | tuple[list[str], list[str]],
+    *,
+    dev: SentencePairs | None = None,
+    cached: Sequence[Embeddings] = (),
+    encoder_dropout: bool = False,
+    batch_size: int = 64,
+    cache: Any = None,
+    show_progress: bool | None = None,
+    key: Hashable = None,
+  ) -> None:
+    if isinstance(sentences, tuple):
+      first, second = sentences
+      self.occurrences = first + second
+    else:
+      even = len(sentences) // 2 * 2
+      first, second = sentences[0:even:2], sentences[1:even:2]
+      self.occurrences = sentences
+    self.pairs = SentencePairs.without_gold(first, second)
+    self.key = object() if key is None else key
+    self.identity = identity.to_dict()
+    self._encoder, self._fitted_for, self._dev, self._cached = encoder, identity, dev, list(cached)
+    self._encoder_dropout, self._batch_size = encoder_dropout, batch_size
+    self._cache, self._show_progress = cache, show_progress
+    self._pooling = encoder.pooling(identity.sentence_embedding_type)
+
+  @property
+  def dim(self) -> int:
+    """Dimensions of an embedding."""
+    return self._encoder.dim(self._fitted_for.sentence_embedding_type)
+
+  @property
+  def shares(self) -> tuple[float, ...]:
+    """Share of each view that the pooling concatenates; () for one embedding."""
+    return self._pooling.shares
+
+  @property
+  def num_pairs(self) -> int:
+    """Number of pairs for a flow."""
+    return len(self.pairs)
+
+  def all(self) -> np.ndarray:
+    """Returns the embedding of every occurrence, float32 [n, dim]."""
+    everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
+    embeddings = find_embeddings(everything, self._cached)
+    if embeddings is None:
+      embeddings = self._embed(everything)
+      self._log(embeddings)
+      self._cached.append(embeddings)
+    return embeddings.of(self.occurrences)
+
+  def gold(self) -> Dev | None:
+    """Returns the embeddings of dev's pairs, two float32 [n, dim], and their scores; None without dev."""
+    if self._dev is None:
+      return None
+    embeddings = find_embeddings(self._dev, self._cached) or self._embed(self._dev)
+    return embeddings.of(self._dev.sentences_a), embeddings.of(self._dev.sentences_b), self._dev.scores
+
+  def flow_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs | SentencePairsWithDropout:
+    """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
+    pairs = self.pairs
+    if self._encoder_dropout:
+      arguments = self._fitted_for.settings.pooling_arguments()
+      return SentencePairsWithDropout(self._encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
+    embeddings = find_embeddings(pairs, self._cached)
+    if embeddings is not None:
+      return _embedding_pairs(embeddings, pairs)
+    # A short fit on a large corpus uses few of its pairs.
+    numbers = pairs_seen(len(pairs))
+    used = pairs.take(numbers)
+    embeddings = self._embed(used)
+    self._log(embeddings)
+    return _embedding_pairs(embeddings, used, numbers, len(pairs))
+
+  def characters(self, dim: int | None) -> Characters:
+    """Returns the characters of sentences, which nothing is fitted to."""
+    return Characters(int(dim or Characters().dim), self._encoder.characters.checksum)
+
+  def choose(self, seed: int) -> Any:
+    """Returns the `Choice` of a calibration without labels."""
+    # Imported here: only auto needs it.
+    from bert_flow_tf.training.choice import choose_calibration
+
+    rows = self.all()
+    return choose_calibration(
+      self._encoder, self._fitted_for, self.occurrences, rows, self.shares, seed, self._batch_size
+    )
+
+  def _embed(self, pairs):
+    arguments = self._fitted_for.settings.pooling_arguments()
+    return Embeddings(self._encoder, [pairs], self._batch_size, self._cache, self._show_progress, **arguments)
+
+  def _log(self, embeddings):
+    isotropy.log_cone(embeddings.values, self.shares, self._pooling.kind == "words")
+
+
+class FitVectors:
+  """Vectors of any program that a calibration is fitted on.
+
+  Args:
+    vectors: numbers [n, dim]; a tuple of two such arrays, the sides of pairs; or a list of arrays, read in parts.
+    vectors_of: description of the vectors, or None.
+    dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
+    shares: share of each view, if the vectors are concatenated views; else ().
+  """
+
+  def __init__(
+    self, vectors: Any, *, vectors_of: str | None = None, dev: Dev | None = None, shares: Sequence[float] = ()
+  ) -> None:
+    self.key, self.shares = object(), parse_shares(shares)
+    if isinstance(vectors, tuple):
+      shapes = [np.shape(side) for side in vectors]
+      if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2:
+        raise CalibrationError(f"vectors: a tuple of shapes {shapes}, expected two sides of pairs, [n, dim]", "vectors")
+    self._vectors, self._dev = vectors, dev
+    self.identity = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
+
+  @property
+  def dim(self) -> int:
+    """Dimensions of a vector."""
+    return self._source.dim
+
+  @property
+  def num_pairs(self) -> int:
+    """Number of pairs for a flow."""
+    return len(self._source)
+
+  def all(self) -> np.ndarray | list[np.ndarray]:
+    """Returns every vector once: numbers [n, dim], or a list of such arrays."""
+    if isinstance(self._vectors, tuple):
+      return np.concatenate(self._vectors)
+    return self._vectors
+
+  def gold(self) -> Dev | None:
+    """Returns dev."""
+    return self._dev
+
+  def flow_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs:
+    """Returns the pairs for a flow, all of them."""
+    del pairs_seen
+    return self._source
+
+  @functools.cached_property
+  def _source(self):
+    vectors = self._vectors
+    if isinstance(vectors, tuple):
+      return EmbeddingPairs(*vectors)
+    if isinstance(vectors, list):
+      return VectorPairs(vectors)
+    # Rows 0 and 1, 2 and 3, ... without the last one of an odd number.
+    rows = check_rows(vectors)
+    even = len(rows) // 2 * 2
+    return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
+
+  def characters(self, dim: int | None) -> Any:
+    """Raises a ConfigError: vectors have no characters."""
+    raise ConfigError("calibration: characters need sentences, as run_flow and SentenceModel.fit have", "calibration")
+
+  def choose(self, seed: int) -> Any:
+    """Raises a ConfigError: auto mixes sentences."""
+    raise ConfigError("calibration: auto needs sentences, as run_flow and SentenceModel.fit have", "calibration")
+
+
+def _embedding_pairs(
+  embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int = 0
+) -> EmbeddingPairs:
+  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings."""
+  a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
+  return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)
+
+
+def find_embeddings(pairs: SentencePairs, cached: Sequence[Embeddings]) -> Embeddings | None:
+  """Returns the first embeddings that have all sentences of the pairs, or None."""
+  for embeddings in cached:
+    if embeddings.have(pairs):
+      return embeddings
+  return None

@@ -1,0 +1,46 @@
+"""Fit of a calibration that needs no training steps, on embeddings."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from bert_flow_tf.calibration.names import CalibrationSpec, make_calibration
+from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.training.fit_rows import Dev
+
+# A row that is so many times as long as the median row decides mean and covariance alone.
+_OUTLIER = 1e3
+
+
+def fit_linear(
+  spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None, shares: Sequence[float] = ()
+) -> Any:
+  """Fits a `LinearCalibration` on rows [n, dim], whole or in parts, and chooses an open k on dev."""
+  fitted = make_calibration(spec, shares)
+  if isinstance(rows, list):
+    for part in rows:
+      fitted.partial_fit(part)
+    if not spec.k_on_dev:
+      fitted.affine()  # an error if the rows are too few or all alike
+  else:
+    fitted.fit(rows)
+  _warn_of_outliers(rows)
+  if spec.k_on_dev and dev is not None:
+    scores = fitted.choose_k(*dev)
+    logging.info("%s: k=%d chosen on dev, Spearman %.2f", spec.name, fitted.k, scores[fitted.k])
+  return fitted
+
+
+def _warn_of_outliers(rows):
+  """Logs a warning if one row is so long that no other counts; the fit checks the rows themselves."""
+  parts = rows if isinstance(rows, list) else [check_rows(rows)]
+  longest = [np.maximum(np.max(part, axis=1), -np.min(part, axis=1)) for part in parts if np.size(part)]
+  sizes = np.concatenate(longest or [[0.0]])
+  row, median = int(np.argmax(sizes)), float(np.median(sizes))
+  if sizes[row] > _OUTLIER * median > 0:
+    times = sizes[row] / median
+    logging.warning(
+      "row %d (from 0) is %.0e times as long as the median row, so it alone counts in the fit", row, times
+    )
