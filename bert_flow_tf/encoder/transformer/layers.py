@@ -41,17 +41,20 @@ class Dense(tf.Module):
         self._cast_kernel = tf.Variable(self._cast_kernel, trainable=False)
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-    """float32 [n, size] -> float32 [n, units]."""
-    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
+    """float32 [..., size] -> float32 [..., units]."""
     kernel = self._cast_kernel
     if kernel is None:
       kernel = self._products.cast(self.kernel)
-    outputs = tf.cast(tf.matmul(self._products.cast(rows), kernel), tf.float32)
+    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
+    size, units = self.kernel.shape
+    outputs = tf.cast(tf.matmul(self._products.cast(tf.reshape(rows, [-1, size])), kernel), tf.float32)
     if self.bias is not None:
       outputs = tf.nn.bias_add(outputs, self.bias)
-    if self._activation is None:
-      return outputs
-    return activate(self._activation, outputs)
+    if self._activation is not None:
+      outputs = activate(self._activation, outputs)
+    outputs = tf.reshape(outputs, tf.concat([tf.shape(rows)[:-1], [units]], axis=0))
+    outputs.set_shape([*rows.shape[:-1], units])
+    return outputs
 
 
 class LayerNorm(tf.Module):

@@ -60,7 +60,7 @@ class RotaryBlock(tf.Module):
     normed = rows
     if self.attention_norm is not None:
       normed = self.attention_norm(rows)
-    states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=1)]
+    states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=-1)]
     query, key, value = (split_heads(part, self._heads, self._head_size) for part in states)
     query, key = self._rotate(query), self._rotate(key)
     written: Rows = read
@@ -75,7 +75,7 @@ class RotaryBlock(tf.Module):
     query /= np.float32(np.sqrt(self._head_size))
     context = join_heads(self._attend(query, key, value, bias, drop), self._size)
     rows += dropout(self.attended(written.pack(context)), ATTENDED, number)
-    inputs, gates = tf.split(self.inner(self.norm(rows)), 2, axis=1)
+    inputs, gates = tf.split(self.inner(self.norm(rows)), 2, axis=-1)
     inner = dropout(activate(self._activation, inputs) * gates, OUTER, number)
     return rows + self.outer(inner)
 

@@ -20,21 +20,15 @@ class Rows(Protocol):
 
 
 class AllPositions:
-  """A row for each position of a mask [batch, seq_len], padding included."""
-
-  def __init__(self, mask: tf.Tensor) -> None:
-    self._mask = mask
+  """All positions of a batch, padding included: the batch as it is."""
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
-    """[batch, seq_len, size] -> [batch * seq_len, size]."""
-    return tf.reshape(batch, [-1, *batch.shape[2:]])
+    """Returns the batch."""
+    return batch
 
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
-    """[batch * seq_len, size] -> [batch, seq_len, size]."""
-    shape = tf.shape(self._mask)
-    states = tf.reshape(rows, [shape[0], shape[1], rows.shape[-1]])
-    states.set_shape([*self._mask.shape, rows.shape[-1]])
-    return states
+    """Returns the batch."""
+    return rows
 
 
 class Tokens:

@@ -146,7 +146,7 @@ class Transformer(tf.Module):
       output, float32 [batch, hidden], or None.
     """
     packed = packed and can_pack()
-    rows: Rows = AllPositions(mask)
+    rows: Rows = AllPositions()
     if packed:
       rows = Tokens(mask)
     dropout = Dropout(self.config, dropout_seed)
