@@ -4,12 +4,13 @@ Li et al., "On the Sentence Embeddings from Pre-trained Language Models", EMNLP 
 """
 
 import importlib
+import os
 from typing import Any
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.io.quiet import hide_start_up
 
-hide_start_up()
+# TensorFlow's C++ calls a missing GPU and each instruction that a CPU lacks an error. Python's exceptions say the rest.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.
 _PUBLIC = {

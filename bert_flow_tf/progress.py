@@ -2,6 +2,7 @@
 
 import sys
 import time
+import warnings
 
 from absl import logging
 from tqdm import tqdm
@@ -24,7 +25,9 @@ def _bar_class():
   """Returns tqdm's class of bars; in a notebook the one that suits its widgets."""
   if not _is_notebook():
     return tqdm
-  from tqdm.auto import tqdm as bar_of_notebook
+  with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", message="IProgress not found")  # without widgets, a bar is text
+    from tqdm.auto import tqdm as bar_of_notebook
 
   return bar_of_notebook
 

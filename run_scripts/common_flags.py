@@ -19,7 +19,7 @@ from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, key
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.metadata import read_origin, summary
 from bert_flow_tf.serving.settings import ExportSettings
-from run_scripts import help_page
+from run_scripts import help_page, quiet
 
 FLAGS = flags.FLAGS
 
@@ -168,6 +168,7 @@ def given_model_arguments() -> dict[str, Any]:
 
 def load_model(folder: str | None = None, allow_other_encoder: bool = False, strategy: Any = None) -> Any:
   """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
+  quiet.import_tensorflow()
   from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.training.distribution import embedding_scope
 

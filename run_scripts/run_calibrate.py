@@ -17,7 +17,7 @@ from bert_flow_tf.calibration.names import ALLOWED
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -67,6 +67,7 @@ def flow_settings() -> dict:
 def main() -> None:
   """Fits or applies a calibration."""
   check_flags()
+  quiet.import_tensorflow()
   from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
 
   # A fit writes a calibration, an application new vectors.

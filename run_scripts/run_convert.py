@@ -14,7 +14,7 @@ from absl import flags
 
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import ConfigError
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -81,7 +81,8 @@ def check_flags() -> bool:
 def main() -> None:
   """Converts in one direction and prints what was written."""
   reads = check_flags()
-  from bert_flow_tf.tf1 import read, write  # TensorFlow takes seconds to import: after the flags are checked
+  quiet.import_tensorflow()  # takes seconds: after the flags are checked
+  from bert_flow_tf.tf1 import read, write
 
   if reads:
     pooling = common_flags.settings(EncoderSettings).model_arguments()

@@ -15,7 +15,7 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -47,7 +47,8 @@ def check_flags() -> None:
 def load_model() -> Any:
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
-    from bert_flow_tf.corpus.models import load_saved_model  # which imports TensorFlow, as below
+    quiet.import_tensorflow()
+    from bert_flow_tf.corpus.models import load_saved_model
 
     return load_saved_model(os.path.expanduser(FLAGS.saved_model), FLAGS.saved_model_output)
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)

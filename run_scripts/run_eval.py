@@ -25,7 +25,7 @@ from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 if typing.TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
@@ -90,6 +90,7 @@ def load_tasks(folder: RunFolder | None) -> list[TaskData]:
 
 def load_models() -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
   """Loads {method: model} of the flags, the encoder alone first, and describes them for results.json."""
+  quiet.import_tensorflow()
   from bert_flow_tf.runs import eval_run
 
   # The calibrations' folders name the encoder; without one it is that of the flags.
@@ -120,6 +121,7 @@ def evaluate(folder: RunFolder | None) -> None:
   about = {"seconds": watch.seconds, **common_flags.about()}
 
   if FLAGS.senteval is not None:
+    quiet.import_tensorflow()
     from bert_flow_tf.runs.eval_run import evaluate_senteval
 
     settings = {"batch_size": FLAGS.predict_batch_size, "trusted": FLAGS.senteval_trusted}
@@ -137,7 +139,8 @@ def evaluate(folder: RunFolder | None) -> None:
     about |= {"predictions": FLAGS.predictions}
   else:
     tasks = load_tasks(folder)
-    from bert_flow_tf.runs.eval_run import evaluate_models  # which imports TensorFlow: the errors above come before
+    quiet.import_tensorflow()  # takes seconds: the errors above come before
+    from bert_flow_tf.runs.eval_run import evaluate_models
 
     models, of_models = load_models()
     results = evaluate_models(models, tasks, watch, FLAGS.predict_batch_size, FLAGS.cached_dir)

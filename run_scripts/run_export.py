@@ -16,7 +16,7 @@ from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.serving.settings import ExportSettings, check_installed
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -61,6 +61,7 @@ def main() -> None:
     with naming("reference"):
       reference, _ = read_pairs(FLAGS.reference)
   if FLAGS.calibration_only:
+    quiet.import_tensorflow()
     from bert_flow_tf.calibration.flow import load_calibration
 
     model = load_calibration(FLAGS.flow_folder)

@@ -22,7 +22,7 @@ from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.serving.settings import ExportSettings, check_installed
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -48,7 +48,8 @@ def check_flags() -> list[CalibrationSpec]:
   """Validates the flags before anything is loaded, and returns the calibrations."""
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
-    from bert_flow_tf.training.distribution import read_tf_config  # which imports TensorFlow
+    quiet.import_tensorflow()
+    from bert_flow_tf.training.distribution import read_tf_config
 
     read_tf_config()
   _check_export(len(specs))
@@ -84,7 +85,8 @@ def main() -> None:
   parts["flow"].check()
   task, corpus = load_task_and_corpus(parts["data"], parts["corpus"])
   check_k_on_dev(specs, task)
-  # These import TensorFlow, which takes seconds: the errors above come before that.
+  # TensorFlow takes seconds to import: the errors above come before that.
+  quiet.import_tensorflow()
   from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
   from bert_flow_tf.runs.run_folder import print_results
   from bert_flow_tf.training.distribution import make_strategy, wait_for_all

@@ -27,7 +27,7 @@ from bert_flow_tf.evaluation import report
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
-from run_scripts import common_flags, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -157,7 +157,8 @@ def main() -> None:
   folder = output.folder(siamese_name(output.exp_name_prefix, FLAGS.task, embedding, settings))
   if chosen is not None or splits:
     report.check_replaceable(folder, [task.name], "exp_name")
-  # These import TensorFlow, which takes seconds: the errors above come before that.
+  # TensorFlow takes seconds to import: the errors above come before that.
+  quiet.import_tensorflow()
   from bert_flow_tf.runs.eval_run import evaluate_senteval
   from bert_flow_tf.runs.run_folder import RunFolder
   from bert_flow_tf.runs.siamese_run import SiameseRun

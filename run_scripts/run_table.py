@@ -18,10 +18,11 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables import making, page, registry
+from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags, runner, text_flags
+from run_scripts import common_flags, quiet, runner, text_flags
 
 FLAGS = flags.FLAGS
 
@@ -94,7 +95,9 @@ def main() -> None:
     embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
     flow = common_flags.settings(FlowSettings)
     flow.check()
-    making.make(plan, data, embedding, flow, pathlib.Path(FLAGS.output or _FOLDER), _about)
+    tasks = making.load_tasks(plan, data)
+    quiet.import_tensorflow()  # takes seconds: the errors above come before
+    making.make(plan, Inputs(tasks, data, embedding, flow), pathlib.Path(FLAGS.output or _FOLDER), _about)
   if FLAGS.results_page:
     page.write(FLAGS.results_page, FLAGS.output or _FOLDER)
     logging.info("wrote %s", FLAGS.results_page)

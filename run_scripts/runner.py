@@ -12,8 +12,7 @@ from absl import app, flags, logging
 
 import bert_flow_tf
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.io.quiet import make_quiet
-from run_scripts import common_flags, help_page
+from run_scripts import common_flags, help_page, quiet
 
 FLAGS = flags.FLAGS
 
@@ -46,11 +45,9 @@ def run(main: Callable[[], None], resumes: bool = True) -> None:
     running = ".".join(map(str, sys.version_info[:2]))
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for 3.14 or later; use 3.11, 3.12 or 3.13"))
   for stream in (sys.stdout, sys.stderr):
-    if isinstance(stream, io.TextIOWrapper):  # None if it was closed before the start
-      stream.reconfigure(errors="backslashreplace")  # a name need not be ASCII, as the output may have to be
+    if isinstance(stream, io.TextIOWrapper):
+      stream.reconfigure(errors="backslashreplace")  # the name of a file may have any bytes
   _print_and_exit(main)
-  if sys.flags.optimize > 1:
-    sys.exit(_fail("this is python -OO: without docstrings tf_keras cannot be imported; leave -OO out, or use -O"))
   app.run(lambda _: sys.exit(_guarded(main, resumes)), flags_parser=_parse)
 
 
@@ -60,8 +57,7 @@ def _print_and_exit(main):
   if arguments == ["--version"]:  # with a value, it is a flag of the exporting runners
     help_page.show(f"bert-flow-tf {bert_flow_tf.__version__}")
   if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-    purpose = sys.modules[main.__module__].__doc__ or f"python {sys.argv[0]} --FLAG=VALUE ..."  # None with python -OO
-    help_page.show(help_page.text(purpose, common_flags.own_flags()))
+    help_page.show(help_page.text(sys.modules[main.__module__].__doc__, common_flags.own_flags()))
 
 
 def _parse(argv):
@@ -88,7 +84,7 @@ def _parse(argv):
       flag.value = os.path.expanduser(flag.value)
   if FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
-    make_quiet(logging.get_absl_handler())
+    quiet.shorten_lines(logging.get_absl_handler())
   return rest
 
 
@@ -175,8 +171,7 @@ def _own_names():
 
 def _fail(message, status=1):
   """Prints an error as one line and returns the exit status."""
-  if sys.stderr is not None:  # None if it was closed before the start: print would write to standard output
-    line = " ".join(str(message).split())  # it may quote a file, whose control characters a terminal would obey
-    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
-    print(f"error: {line}", file=sys.stderr, flush=True)
+  line = " ".join(str(message).split())  # it may quote a file, whose control characters a terminal would obey
+  line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+  print(f"error: {line}", file=sys.stderr, flush=True)
   return status

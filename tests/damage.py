@@ -54,7 +54,7 @@ def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
       if isinstance(values := json.loads(file.read_bytes()), dict):
         values.pop("sha256", None)
         numbers = re.sub(r"(?<=[ \[])-?[0-9][0-9.e+-]*", "NaN", json.dumps(values))
-        for text in ("[" * 100_000, '{"a":' * 100_000, numbers, numbers.replace("NaN", "1e999")):
+        for text in (numbers, numbers.replace("NaN", "1e999")):
           yield file.relative_to(folder), f"made {text[:40]}", text.encode()
 
 

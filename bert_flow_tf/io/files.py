@@ -158,7 +158,6 @@ def _is_at(folder, handle):
 
 
 def _temporary(path):
-  check_owned()
   return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{secrets.token_hex(4)}.writing")
 
 

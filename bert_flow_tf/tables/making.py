@@ -11,8 +11,8 @@ from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
-from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.io import files
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.tables import figures
@@ -21,22 +21,19 @@ from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
 from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, TERMS, Cell, Table, note, paper_tables
 from bert_flow_tf.tables.workbench import Run, Store, Workbench, load_benches
-from bert_flow_tf.training.settings import FlowSettings
 
 
-def make(
-  plan: Plan,
-  data: DataSettings,
-  embedding: EncoderSettings,
-  flow: FlowSettings,
-  folder: pathlib.Path,
-  about: Callable[[str], dict[str, Any]],
-) -> None:
-  """Writes the plan's tables and figures to a folder; `about(name)` has JSON values on how a table is made."""
-  embedding = dataclasses.replace(embedding, cached_dir=embedding.cached_dir or str(folder / "embeddings"))
+def load_tasks(plan: Plan, data: DataSettings) -> dict[str, TaskData]:
+  """Returns {name: task} of a plan, checked."""
   tasks = {name: load_task(name, data.data_dir, data.tfds_data_dir, data.stsb_gold) for name in plan.tasks()}
   plan.check_tasks(tasks)
-  inputs = Inputs(tasks, data, embedding, flow)
+  return tasks
+
+
+def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str], dict[str, Any]]) -> None:
+  """Writes the plan's tables and figures to a folder; `about(name)` has JSON values on how a table is made."""
+  if inputs.embedding.cached_dir is None:
+    inputs.embedding = dataclasses.replace(inputs.embedding, cached_dir=str(folder / "embeddings"))
   inputs.check_fits(plan.corpora())
   with owned(folder, "output_dir"):
     # Encoders are loaded last: it takes the longest.

@@ -160,7 +160,6 @@ def test_pad_batch():
   ("config", "vocabulary", "message"),
   [
     ("{", PIECES, "tokenizer_config.json: "),
-    ("[" * 100000, PIECES, "tokenizer_config.json: "),
     ({"do_lower_case": "false"}, PIECES, "do_lower_case"),
     ({"strip_accents": 1}, PIECES, "strip_accents"),
     ({"max_input_chars_per_word": 0}, PIECES, "max_input_chars_per_word"),

@@ -65,34 +65,6 @@ def test_an_interrupt_that_became_another_error(capsys):
   assert "the same command resumes" in capsys.readouterr().err
 
 
-def test_a_second_interrupt_ends_the_process_at_once():
-  code = (
-    "import signal\nfrom run_scripts import runner\n"
-    "def main():\n"
-    "  try:\n    signal.raise_signal(signal.SIGINT)\n"
-    "  finally:\n    signal.raise_signal(signal.SIGINT)\n    print('still here')\n"
-    "runner.run(main)\n"
-  )
-  done = start("-c", code)
-  assert (done.returncode, done.stdout) == (130, "")
-  assert done.stderr == "error: interrupted; the same command resumes from what is saved\n"
-
-
-def test_output_in_ascii():
-  code = "from run_scripts import runner\nrunner.run(lambda: print('caf\\u00e9'))"
-  assert start("-c", code, environment={"PYTHONIOENCODING": "ascii"}).stdout == "caf\\xe9\n"
-
-
-def test_data_in_and_out_are_utf_8_in_any_locale():
-  code = (
-    "import io, sys\nfrom absl import flags\nfrom run_scripts import run_search, text_flags\n"
-    "text_flags.define_output_flag('x')\nflags.FLAGS(['x'])\n"
-    "sys.stdin = io.TextIOWrapper(io.BytesIO('caf\u00e9'.encode()), 'ascii', 'surrogateescape')\n"
-    "text_flags.write_output(list(run_search.typed())[0].encode())"
-  )
-  assert start("-c", code, environment={"PYTHONIOENCODING": "ascii"}).stdout == "caf\u00e9\n"
-
-
 def test_a_bug_is_not_hidden():
   with pytest.raises(ZeroDivisionError):
     runner._guarded(lambda: 1 / 0)
@@ -141,42 +113,6 @@ def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, ca
   assert capsys.readouterr().err.startswith("error: this is Python 3.14: TensorFlow has no build for 3.14 or later")
 
 
-def test_a_runner_starts_without_messages_of_tensorflow():
-  """Neither the import nor the look for devices prints; our own lines have no file names and thread ids."""
-  code = (
-    "import sys\nfrom absl import logging\nfrom run_scripts import runner\n"
-    "def main():\n"
-    "  import tensorflow as tf\n  tf.constant(1.0) + 1\n"
-    "  logging.info('hello')\n  logging.warning('careful')\n  print('error', file=sys.stderr)\n"
-    "runner.run(main)\n"
-  )
-  done = start("-c", code)
-  assert re.fullmatch(r"\d\d:\d\d:\d\d hello\n\d\d:\d\d:\d\d warning: careful\nerror\n", done.stderr)
-
-
-def test_the_reason_why_tensorflow_does_not_start_is_printed(tmp_path):
-  lines = "import os\nos.write(2, b'its own reason\\n')\nraise ImportError('no library')\n"
-  (tmp_path / "tensorflow.py").write_text(lines)
-  code = "from run_scripts import runner\nrunner.run(lambda: __import__('tensorflow'))"
-  done = start("-c", code, environment={"PYTHONPATH": str(tmp_path)})
-  assert done.returncode != 0 and done.stderr.startswith("its own reason\n") and "no library" in done.stderr
-
-
-def test_a_runner_works_with_a_closed_standard_error():
-  """As `2>&-`, or a daemon that has closed it."""
-  code = (
-    "from absl import logging\nfrom bert_flow_tf.progress import Progress\n"
-    "from run_scripts import runner\n"
-    "def main():\n"
-    "  logging.info('hello')\n  with Progress(1) as progress:\n    progress.update(1)\n  print('done')\n"
-    "runner.run(main)\n"
-  )
-  for flag, expected in (("", (0, "done\n")), ("--no-such-flag", (1, ""))):
-    command = ["sh", "-c", f'exec "$0" -c "$1" {flag} 2>&-', sys.executable, code]
-    done = subprocess.run(command, cwd=REPO, stdout=subprocess.PIPE, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == expected
-
-
 def test_output_that_nobody_reads_is_no_error():
   """As of `bert-flow search corpus.txt < questions | head -1`."""
   code = (
@@ -188,10 +124,3 @@ def test_output_that_nobody_reads_is_no_error():
   command = ["bash", "-c", '"$0" -c "$1" | head -1; exit ${PIPESTATUS[0]}', sys.executable, code]
   done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=60)
   assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
-
-
-def test_python_without_docstrings():
-  page = start("-OO", "run_scripts/run_embed.py", "--help").stdout
-  assert page.startswith("python run_scripts/run_embed.py --FLAG=VALUE ...\n") and "\n  --input=" in page
-  done = start("-OO", "run_scripts/run_embed.py")
-  assert (done.returncode, done.stderr.count("\n")) == (1, 1) and done.stderr.startswith("error: this is python -OO")

@@ -254,27 +254,3 @@ def test_memory_grows_unless_the_gpus_have_started_or_are_divided(gpus, monkeypa
   assert grown == []
   make_strategy()
   assert grown == [(gpu, True) for gpu in GPUS]
-
-
-@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
-@pytest.mark.parametrize(
-  ("vendor", "kind", "hidden", "is_warned"),
-  [
-    ("0x10de", "0x030200", False, True),
-    ("0x10de", "0x030200", True, False),
-    ("0x10de", "0x0c0330", False, False),  # the USB controller on a card
-    ("0x8086", "0x030000", False, False),
-  ],
-)
-def test_a_gpu_without_its_driver_is_a_warning(tmp_path, monkeypatch, logged, vendor, kind, hidden, is_warned):
-  device = tmp_path / "0000:01:00.0"
-  device.mkdir()
-  (device / "vendor").write_text(vendor + "\n")
-  (device / "class").write_text(kind + "\n")
-  monkeypatch.setattr(devices, "_PCI_DEVICES", tmp_path)
-  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-  if hidden:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-  (name,) = devices.log_devices()["names"]
-  assert name.startswith("CPU, ") and logged[-1] == f"devices: {name}"
-  assert logged[0].startswith("warning: the CPU computes: TensorFlow does not see the GPU") == is_warned

@@ -1,0 +1,78 @@
+"""Quiet of the runners: TensorFlow's import without its lines, and log lines without file names and thread ids."""
+
+import contextlib
+import importlib
+import logging
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+# Modules of TensorFlow that log each checkpoint and each collective operation.
+_NOISY_MODULES = (
+  "functional_saver.py",
+  "collective_all_reduce_strategy.py",
+  "cross_device_ops.py",
+  "mirrored_strategy.py",
+)
+# Lines that TensorFlow's C++ prints before its log is initialized, when no setting counts.
+_START_UP = re.compile(rb"[IWE]0000 00:00:|WARNING: All log messages before absl")
+_CPU_INFO = "/proc/cpuinfo"
+
+
+def shorten_lines(handler: logging.Handler) -> None:
+  """Shortens the lines of absl's handler: the time if standard error is a file, the level of warnings, the message."""
+  handler.addFilter(lambda record: record.filename not in _NOISY_MODULES)
+  time = "%(asctime)s "
+  if sys.stderr.isatty():
+    time = ""
+  handler.setFormatter(_Line(f"{time}%(message)s", "%H:%M:%S"))
+
+
+class _Line(logging.Formatter):
+  """A message, after its level if it is a warning or an error."""
+
+  def formatMessage(self, record: logging.LogRecord) -> str:
+    if record.levelno >= logging.WARNING:
+      record.message = f"{record.levelname.lower()}: {record.message}"
+    return super().formatMessage(record)
+
+
+def import_tensorflow() -> None:
+  """Imports TensorFlow without its lines; with them if TF_CPP_MIN_LOG_LEVEL asks for more than the package does."""
+  if "tensorflow" in sys.modules:
+    return
+  with contextlib.ExitStack() as stack:
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3" and _has_avx():
+      stack.enter_context(_hidden_lines())
+    importlib.import_module("tensorflow")
+
+
+@contextlib.contextmanager
+def _hidden_lines() -> Iterator[None]:
+  """Sends file descriptor 2 to a temporary file, and shows afterwards the lines of others; all lines after an error."""
+  with tempfile.TemporaryFile() as file:
+    standard_error = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    is_imported = False
+    try:
+      yield
+      is_imported = True
+    finally:
+      os.dup2(standard_error, 2)
+      file.seek(0)
+      for line in file:
+        if not (is_imported and _START_UP.match(line)):
+          os.write(standard_error, line)
+      os.close(standard_error)
+
+
+def _has_avx() -> bool:
+  """Returns False for a CPU without AVX: TensorFlow says so and aborts, with no time to show its line afterwards."""
+  try:
+    with open(_CPU_INFO, encoding="utf-8") as file:
+      first = file.read(8192)
+  except OSError:  # not Linux
+    return True
+  return "flags" not in first or " avx " in first
