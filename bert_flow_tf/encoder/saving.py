@@ -28,10 +28,14 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here."""
   encoder.check_has_transformer("be saved")
   folder = pathlib.Path(folder).resolve()
-  name = encoder.bert.config.architecture.name
+  architecture = encoder.bert.config.architecture
+  name = architecture.name
   config = {**encoder.bert.config.values, "architectures": [f"{name}Model"], "torch_dtype": "float32"}  # of the weights
-  config.pop(SAVED_BY_TRANSFORMERS, None)
+  for key in (SAVED_BY_TRANSFORMERS, "dtype"):  # which transformers 5 would read in place of torch_dtype
+    config.pop(key, None)
   tokenizer = {"model_max_length": encoder.max_tokens, "tokenizer_class": f"{name}Tokenizer"}
+  if architecture.vocabularies == ("tokenizer.json",):
+    tokenizer["tokenizer_class"] = "PreTrainedTokenizerFast"
   tokenizer |= encoder.loaded.files.json(TOKENIZER_CONFIG)
   # Otherwise the new folder's name and files would decide some of them.
   tokenizer |= encoder.tokenizer.settings | encoder.tokenizer.specials

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import transformers
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import pad_batch
-from bert_flow_tf.encoder.transformer import modernbert
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY
@@ -253,86 +252,3 @@ def test_a_tokenizer_without_a_mask_is_read(folder):
   without = SentenceEncoder.from_pretrained(folder)
   assert without.tokenizer.mask_id is None
   np.testing.assert_array_equal(without.encode(ODD), encoder.encode(ODD))
-
-
-@pytest.mark.parametrize("folder", ["modernbert"], indirect=True)
-def test_both_forms_of_modernberts_configuration(folder):
-  """The keys of the published files, and those of transformers 5."""
-  expected = SentenceEncoder.from_pretrained(folder)
-  gone = dict.fromkeys(["global_rope_theta", "local_rope_theta", "global_attn_every_n_layers"])
-  kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
-  rotary = {
-    "full_attention": {"rope_theta": 160000.0, "rope_type": "default"},
-    "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
-  }
-  edit(folder / "config.json", layer_types=kinds, rope_parameters=rotary, **gone)
-  found = SentenceEncoder.from_pretrained(folder)
-  np.testing.assert_array_equal(found.encode(ODD), expected.encode(ODD))
-  assert found.deciding_settings == expected.deciding_settings
-  for name, value in (("local_attention", 4), ("layer_types", kinds[:1] * 4)):
-    edit(folder / "config.json", **{name: value})
-    other = SentenceEncoder.from_pretrained(folder)
-    assert np.abs(other.encode(ODD) - expected.encode(ODD)).max() > 1e-3
-    assert other.fingerprint(["no"], "avg") != expected.fingerprint(["no"], "avg")
-
-
-@pytest.mark.parametrize("folder", ["modernbert"], indirect=True)
-def test_weights_below_the_name_of_the_model(folder):
-  expected = SentenceEncoder.from_pretrained(folder).encode(ODD)
-  weights = load_file(folder / "model.safetensors")
-  prefix = "model." if not next(iter(weights)).startswith("model.") else ""
-  names = {f"{prefix}{name.removeprefix('model.')}": value for name, value in weights.items()}
-  save_file(names, folder / "model.safetensors", metadata={"format": "pt"})
-  np.testing.assert_array_equal(SentenceEncoder.from_pretrained(folder).encode(ODD), expected)
-
-
-@pytest.mark.parametrize("xla", [False, True])
-def test_local_attention_by_windows_is_that_of_all_pairs(monkeypatch, xla):
-  """Of text with and without padding, packed and not, with gradients."""
-  encoder = SentenceEncoder.from_pretrained(golden_encoder("modernbert"))
-  rng = np.random.default_rng(0)
-  ids = tf.constant(rng.integers(5, 2000, [3, 77]), tf.int32)
-  mask = tf.sequence_mask([77, 40, 2], 77, tf.int32)
-
-  def states(max_windows, packed):
-    monkeypatch.setattr(modernbert, "_MAX_WINDOWS", max_windows)
-    compute = tf.function(lambda ids, mask: encoder.bert(ids, mask, packed=packed)[0][-1], jit_compile=xla)
-    with tf.GradientTape() as tape:
-      last = compute(ids, mask) * tf.cast(mask, tf.float32)[:, :, tf.newaxis]
-      loss = tf.reduce_sum(last**3)
-    return last, tape.gradient(loss, encoder.bert.blocks[0].projected.kernel)
-
-  expected, expected_gradient = states(100, packed=False)
-  for packed in (False, True):
-    found, gradient = states(1, packed)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-4 * np.abs(expected_gradient).max())
-
-
-@pytest.mark.parametrize(
-  ("folder", "values", "match"),
-  [
-    ("modernbert", {"mlp_bias": True}, "mlp_bias is True, and only False"),
-    ("modernbert", {"layer_types": ["full_attention"]}, "layer_types is .*, expected a list of 4"),
-    ("modernbert", {"local_attention": 0}, "as local_attention, got 0"),
-    ("modernbert", {"global_rope_theta": -1.0}, "as global_rope_theta"),
-    (
-      "modernbert",
-      {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
-      "rope_type of full_attention is 'yarn'",
-    ),
-    ("modernbert", {"hidden_size": 36, "num_attention_heads": 12}, "rotary positions need an even number"),
-    ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size is 3, and only 0"),
-    ("deberta-v2", {"share_att_key": None}, "share_att_key is missing, which means False"),
-    ("deberta-v2", {"position_biased_input": True}, "position_biased_input is True"),
-    ("deberta-v2", {"pos_att_type": ["c2p"]}, "pos_att_type is"),
-    ("deberta-v2", {"type_vocab_size": 2}, "type_vocab_size is 2"),
-    ("deberta-v2", {"position_buckets": -1}, "as position_buckets, got -1"),
-    ("deberta-v2", {"max_relative_positions": 5}, "position_buckets is 16"),
-  ],
-  indirect=["folder"],
-)
-def test_other_forms_of_the_newer_architectures_are_rejected(folder, values, match):
-  edit(folder / "config.json", **values)
-  with pytest.raises(BertFlowError, match=match):
-    SentenceEncoder.from_pretrained(folder)

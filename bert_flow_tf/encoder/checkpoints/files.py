@@ -226,7 +226,7 @@ def _check_distances(path, values):
   """Checks the keys of DeBERTa's attention."""
   terms = values.get("pos_att_type") or []
   if isinstance(terms, str):
-    terms = terms.split("|")
+    terms = [term.strip() for term in terms.lower().split("|")]
   if sorted(map(str, terms)) != ["c2p", "p2c"]:
     raise EncoderError(f"{path}: pos_att_type is {values.get('pos_att_type')!r}, and only c2p with p2c is supported")
   buckets = values.get("position_buckets")
@@ -261,15 +261,17 @@ def _check_windows(path, values):
     if not is_list or set(map(str, kinds)) - set(architectures.THETAS):
       expected = f"a list of {blocks}, each {' or '.join(architectures.THETAS)}"
       raise EncoderError(f"{path}: layer_types is {str(kinds)[:60]}, expected {expected}")
-  rotary = values.get("rope_parameters") or {}
-  if not isinstance(rotary, dict) or not all(isinstance(rotary.get(kind, {}), dict) for kind in architectures.THETAS):
-    raise EncoderError(f"{path}: rope_parameters is {str(rotary)[:60]}, expected a dict for each of layer_types")
+  rotary = values.get("rope_parameters") or dict.fromkeys(architectures.THETAS)
+  is_nested = isinstance(rotary, dict) and not set(architectures.THETAS).isdisjoint(rotary)
+  if not is_nested or not all(isinstance(rotary.get(kind) or {}, dict) for kind in architectures.THETAS):
+    expected = f"a dict for each of {' and '.join(architectures.THETAS)}"
+    raise EncoderError(f"{path}: rope_parameters is {str(rotary)[:60]}, expected {expected}")
   for kind, key in architectures.THETAS.items():
-    parameters = rotary.get(kind) or {"rope_theta": values.get(key, 1.0)}
+    parameters = rotary.get(kind) or {}
     form = parameters.get("rope_type", "default")
     if form != "default":
       raise EncoderError(f"{path}: rope_type of {kind} is {form!r}, and only 'default' is supported")
-    theta = parameters.get("rope_theta")
+    theta = parameters.get("rope_theta", values.get(key, 1.0))
     if isinstance(theta, bool) or not isinstance(theta, int | float) or not 0 < theta < _MAX_THETA:
       raise EncoderError(f"{path}: expected a positive number as {key} (rope_theta of {kind}), got {str(theta)[:40]}")
   heads = values["num_attention_heads"]

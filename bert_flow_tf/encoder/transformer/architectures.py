@@ -87,6 +87,8 @@ _FULL = "full_attention"
 THETAS = {_FULL: "global_rope_theta", "sliding_attention": "local_rope_theta"}
 # Places of dropout: after the embeddings, on the attention's probabilities, after each of the two sums of a block.
 EMBEDDED, PROBABILITIES, ATTENDED, OUTER = DROPOUTS = ("embedded", "probabilities", "attended", "outer")
+# Place of dropout in DeBERTa's blocks: on the embeddings of distances.
+DISTANCES = "distances"
 # {place of dropout: key of BERT's config.json with its rate}
 _BERT_DROPOUTS = {
   EMBEDDED: "hidden_dropout_prob",
@@ -95,6 +97,7 @@ _BERT_DROPOUTS = {
   OUTER: "hidden_dropout_prob",
 }
 _DISTILBERT_DROPOUTS = {place: key for place, key in _BERT_DROPOUTS.items() if place != ATTENDED}
+_DEBERTA_DROPOUTS = _BERT_DROPOUTS | {DISTANCES: "hidden_dropout_prob"}
 _MODERNBERT_DROPOUTS = {
   EMBEDDED: "embedding_dropout",
   PROBABILITIES: "attention_probs_dropout_prob",
@@ -253,7 +256,12 @@ ARCHITECTURES = {
     },
     defaults={"layer_norm_eps": 1e-5, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     attention=("local_attention", "global_rope_theta", "local_rope_theta", "global_blocks"),
-    fixed={"attention_bias": (False, False), "mlp_bias": (False, False), "norm_bias": (False, False)},
+    fixed={
+      "attention_bias": (False, False),
+      "mlp_bias": (False, False),
+      "norm_bias": (False, False),
+      "rope_scaling": (None, None),
+    },
     dropouts=_MODERNBERT_DROPOUTS,
     vocabularies=("tokenizer.json",),
   ),
@@ -274,6 +282,7 @@ ARCHITECTURES = {
       "type_vocab_size": (0, 0),
       "conv_kernel_size": (0, 0),
     },
+    dropouts=_DEBERTA_DROPOUTS,
     specials=_BERT_SPECIALS,
     vocabularies=("tokenizer.json", "spm.model"),
   ),
@@ -335,9 +344,8 @@ def _rotary_attributes(attributes):
   """Returns the attributes of a ModernBERT, from either form of its config.json."""
   attributes = _MODERNBERT | attributes
   for kind, key in THETAS.items():
-    parameters = (attributes.get("rope_parameters") or {}).get(kind)
-    if parameters:
-      attributes[key] = parameters["rope_theta"]
+    parameters = (attributes.get("rope_parameters") or {}).get(kind) or {}
+    attributes[key] = parameters.get("rope_theta", attributes[key])
   blocks = range(attributes["num_hidden_layers"])
   every = attributes["global_attn_every_n_layers"]
   kinds = attributes.get("layer_types") or [_FULL if number % every == 0 else "" for number in blocks]

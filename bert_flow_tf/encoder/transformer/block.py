@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import ATTENDED, OUTER, PROBABILITIES, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, OUTER, PROBABILITIES, EncoderConfig
 from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
 from bert_flow_tf.encoder.transformer.packing import FirstTokens, Rows
 
@@ -75,6 +75,8 @@ class Block(tf.Module):
     query = self._split(written.unpack(self.query(queries)))
     key = self._split(read.unpack(self.key(rows)))
     value = self._split(read.unpack(self.value(rows)))
+    if relative is not None:
+      relative = dropout(relative, DISTANCES, number)
     logits = self._logits(query, key, relative)
     probabilities = tf.nn.softmax(logits + bias + _STABLE)
     probabilities = dropout(probabilities, PROBABILITIES, number)

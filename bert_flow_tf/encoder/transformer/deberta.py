@@ -22,25 +22,27 @@ class Distances(tf.Module):
 
   def __init__(self, variables: Variables, config: EncoderConfig) -> None:
     super().__init__()
-    self._buckets = int(config.position_buckets)
-    self._longest = int(config.longest_distance)
-    size = config.hidden_size
-    self._table = variables("encoder/rel_embeddings.weight", [2 * self._buckets, size])
+    size, buckets = config.hidden_size, int(config.position_buckets)
+    self._table = variables("encoder/rel_embeddings.weight", [2 * buckets, size])
+    self._farthest = int(config.max_position_embeddings) - 1
+    distances = np.arange(-self._farthest, self._farthest + 1)
+    bucket = _bucket(distances, buckets // 2, int(config.longest_distance))
+    self._rows = np.clip(bucket + buckets, 0, 2 * buckets - 1).astype(np.int32)
     self._norm = LayerNorm(variables, "encoder/LayerNorm", size, config.layer_norm_eps)
 
   def __call__(self, length: tf.Tensor) -> tf.Tensor:
     """Returns the embeddings of the distances length - 1, ..., -(length - 1), float32 [2 * length - 1, size]."""
     distance = tf.range(length - 1, -length, -1)
-    row = tf.clip_by_value(self._bucket(distance) + self._buckets, 0, 2 * self._buckets - 1)
-    return self._norm(tf.gather(self._table, row))
+    return self._norm(tf.gather(self._table, tf.gather(self._rows, distance + self._farthest)))
 
-  def _bucket(self, distance):
-    """Returns buckets int32 [n] of distances: a bucket each up to the middle, then wider with the logarithm."""
-    middle = self._buckets // 2
-    size = tf.cast(tf.maximum(tf.abs(distance), middle), tf.float64)
-    ratio = tf.math.log(size / middle) / math.log((self._longest - 1) / middle)
-    far = tf.cast(tf.math.ceil(ratio * (middle - 1)), tf.int32) + middle
-    return tf.where(tf.abs(distance) <= middle, distance, far * tf.sign(distance))
+
+def _bucket(distances, middle, longest):
+  """Returns the buckets of distances: a bucket each up to the middle, then wider with the logarithm."""
+  # In NumPy: a logarithm of TensorFlow's can be one bit larger, which is the next bucket where the quotient is whole.
+  sizes = np.maximum(np.abs(distances), middle)
+  ratios = np.log(sizes / middle) / np.log((longest - 1) / middle)
+  far = np.ceil(ratios * (middle - 1)).astype(int) + middle
+  return np.where(sizes <= middle, distances, far * np.sign(distances))
 
 
 class DisentangledBlock(Block):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer.activations import activate
-from bert_flow_tf.encoder.transformer.architectures import DROPOUTS, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS, EncoderConfig
 from bert_flow_tf.encoder.transformer.precision import Products
 
 # Source of weights: (path, shape) -> variable; `weights` has them.
@@ -88,6 +88,8 @@ class Dropout:
     rate = self._rates.get(place)
     if self._seed is None or not rate:
       return inputs
-    number = DROPOUTS.index(place) + (len(DROPOUTS) - 1) * block
+    number = -1 - block
+    if place != DISTANCES:
+      number = DROPOUTS.index(place) + (len(DROPOUTS) - 1) * block
     seed = tf.random.experimental.stateless_fold_in(self._seed, number)
     return tf.nn.experimental.stateless_dropout(inputs, rate, seed)

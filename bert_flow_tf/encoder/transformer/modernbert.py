@@ -81,10 +81,11 @@ class RotaryBlock(tf.Module):
 
   def _rotate(self, states):
     """Turns each pair of dimensions of states [batch, heads, seq_len, head_size] by an angle of the position."""
-    half = self._head_size // 2
-    rates = self._theta ** (-np.arange(half) / half)
+    # Each step is rounded as in PyTorch: an angle is up to 8,191 times the error of a rate.
+    exponents = np.arange(0, self._head_size, 2, np.float32) / np.float32(self._head_size)
+    wavelengths = (self._theta ** exponents.astype(np.float64)).astype(np.float32)
     positions = tf.cast(tf.range(tf.shape(states)[2]), tf.float32)
-    angles = tf.expand_dims(positions, 1) * tf.constant(rates, tf.float32)
+    angles = tf.expand_dims(positions, 1) * (np.float32(1) / wavelengths)
     first, second = tf.split(states, 2, axis=-1)
     cos, sin = tf.cos(angles), tf.sin(angles)
     return tf.concat([first * cos - second * sin, second * cos + first * sin], axis=-1)

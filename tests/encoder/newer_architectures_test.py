@@ -1,0 +1,207 @@
+"""Tests of ModernBERT and DeBERTa-v3: other sizes than the golden ones, forms of their files, rejections."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file, save_file
+
+from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.encoder.checkpoints.files import check_config
+from bert_flow_tf.encoder.saving import save_encoder
+from bert_flow_tf.encoder.transformer import modernbert
+from bert_flow_tf.encoder.transformer.architectures import DISTANCES, EncoderConfig
+from bert_flow_tf.encoder.transformer.layers import Dropout
+from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer
+from bert_flow_tf.errors import BertFlowError
+from tests.encoder import numpy_newer
+from tests.testing import golden_encoder
+
+TEXTS = ["naïve café \u2013 東京 2024 ", "e-mail: a.b@c.de, $5.00", "x" * 300, "", "a dog and a cat " * 9]
+SIZES = {"vocab_size": 90, "hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40}
+MODERNBERT = SIZES | {
+  "model_type": "modernbert",
+  "num_hidden_layers": 8,
+  "max_position_embeddings": 300,
+  "norm_eps": 1e-5,
+  "global_attn_every_n_layers": 3,
+  "global_rope_theta": 160000.0,
+  "local_rope_theta": 10000.0,
+  "local_attention": 16,
+}
+DEBERTA = SIZES | {
+  "model_type": "deberta-v2",
+  "num_hidden_layers": 5,
+  "max_position_embeddings": 512,
+  "max_relative_positions": -1,
+  "position_buckets": 256,
+  "pos_att_type": "p2c|c2p",
+  "relative_attention": True,
+  "share_att_key": True,
+  "norm_rel_ebd": "layer_norm",
+  "position_biased_input": False,
+  "type_vocab_size": 0,
+  "layer_norm_eps": 1e-7,
+}
+
+
+@pytest.fixture
+def folder(request, tmp_path):
+  """Returns a copy of a golden folder."""
+  return pathlib.Path(shutil.copytree(golden_encoder(request.param), tmp_path / "e", copy_function=shutil.copyfile))
+
+
+def edit(path, **values):
+  content = json.loads(path.read_text()) | values
+  path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def states_and_reference(values, lengths):
+  """Returns the states of tokens by a random model, and by NumPy: [blocks + 1, tokens, size]."""
+  config = EncoderConfig(values | {"initializer_range": 0.3})
+  model = random_transformer(config, seed=1)
+  rng = np.random.default_rng(0)
+  for weight in model.weights:
+    if len(weight.shape) == 1:
+      weight.assign_add(rng.normal(0, 0.1, weight.shape))
+  weights = {}
+  for weight in model.weights:
+    path = path_of_variable(weight)
+    weights[name_of_path(path)] = from_pytorch(path, weight.numpy()).astype(np.float64)
+  ids = rng.integers(0, values["vocab_size"], [len(lengths), max(lengths)])
+  mask = (np.arange(max(lengths)) < np.array(lengths)[:, None]).astype(np.int32)
+  compute = {"modernbert": numpy_newer.modernbert, "deberta-v2": numpy_newer.deberta}[values["model_type"]]
+  expected = compute(values, weights, ids, mask)
+  states = np.stack(model(tf.constant(ids, tf.int32), tf.constant(mask), packed=True)[0])
+  return states[:, mask > 0], expected[:, mask > 0]
+
+
+@pytest.mark.parametrize(
+  ("values", "lengths"),
+  [
+    (MODERNBERT, [70, 5, 33, 1]),
+    (MODERNBERT | {"local_attention": 9, "global_attn_every_n_layers": 2, "norm_eps": 1e-3}, [130, 64]),
+    (MODERNBERT | {"local_attention": 1, "num_attention_heads": 2}, [20, 3]),
+    (MODERNBERT | {"local_attention": 3, "global_rope_theta": 500.0, "local_rope_theta": 20.0}, [40, 3]),
+    (MODERNBERT | {"local_attention": 128, "num_hidden_layers": 4}, [300, 129]),
+    (MODERNBERT | {"global_attn_every_n_layers": 1, "num_hidden_layers": 3}, [40]),
+    (DEBERTA, [300, 130, 2]),
+    (DEBERTA | {"position_buckets": 7, "max_relative_positions": 40, "num_attention_heads": 4}, [200, 3]),
+    # Of a distance whose bucket is a whole number before it is rounded up, and beyond it.
+    (DEBERTA | {"max_relative_positions": 200, "num_hidden_layers": 2}, [260]),
+    (DEBERTA | {"position_buckets": 16, "max_position_embeddings": 130, "layer_norm_eps": 1e-3}, [130, 1]),
+  ],
+)
+def test_states_are_those_of_the_equations(values, lengths):
+  check_config(pathlib.Path("config.json"), values)
+  states, expected = states_and_reference(values, lengths)
+  np.testing.assert_allclose(states, expected, atol=2e-6 * np.abs(expected).max())
+
+
+def test_dropout_of_the_embeddings_of_distances():
+  dropout = Dropout(EncoderConfig(DEBERTA | {"hidden_dropout_prob": 0.5}), tf.constant([1, 2]))
+  masks = {dropout(tf.ones([64, 64]), DISTANCES, block).numpy().tobytes() for block in range(3)}
+  assert len(masks) == 3
+
+
+@pytest.mark.parametrize("folder", ["modernbert", "deberta-v2"], indirect=True)
+def test_a_saved_encoder_names_classes_of_transformers(folder, tmp_path):
+  """The class of its tokenizer, and float32 in place of the type that the weights had before."""
+  edit(folder / "tokenizer_config.json", tokenizer_class=None)
+  edit(folder / "config.json", dtype="bfloat16")
+  save_encoder(SentenceEncoder.from_pretrained(folder), tmp_path / "saved")
+  config = json.loads((tmp_path / "saved/config.json").read_text())
+  assert "dtype" not in config and config["torch_dtype"] == "float32"
+  tokenizer = json.loads((tmp_path / "saved/tokenizer_config.json").read_text())["tokenizer_class"]
+  assert (
+    tokenizer == {"modernbert": "PreTrainedTokenizerFast", "deberta-v2": "DebertaV2Tokenizer"}[config["model_type"]]
+  )
+
+
+@pytest.mark.parametrize("folder", ["modernbert"], indirect=True)
+def test_both_forms_of_modernberts_configuration(folder):
+  """The keys of the published files, and those of transformers 5."""
+  expected = SentenceEncoder.from_pretrained(folder)
+  gone = dict.fromkeys(["global_rope_theta", "local_rope_theta", "global_attn_every_n_layers"])
+  kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+  rotary = {
+    "full_attention": {"rope_theta": 160000.0, "rope_type": "default"},
+    "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+  }
+  edit(folder / "config.json", layer_types=kinds, rope_parameters=rotary, **gone)
+  found = SentenceEncoder.from_pretrained(folder)
+  np.testing.assert_array_equal(found.encode(TEXTS), expected.encode(TEXTS))
+  assert found.deciding_settings == expected.deciding_settings
+  for name, value in (("local_attention", 4), ("layer_types", kinds[:1] * 4)):
+    edit(folder / "config.json", **{name: value})
+    other = SentenceEncoder.from_pretrained(folder)
+    assert np.abs(other.encode(TEXTS) - expected.encode(TEXTS)).max() > 1e-3
+    assert other.fingerprint(["no"], "avg") != expected.fingerprint(["no"], "avg")
+
+
+@pytest.mark.parametrize("folder", ["modernbert"], indirect=True)
+def test_weights_below_the_name_of_the_model(folder):
+  expected = SentenceEncoder.from_pretrained(folder).encode(TEXTS)
+  weights = load_file(folder / "model.safetensors")
+  prefix = "model." if not next(iter(weights)).startswith("model.") else ""
+  names = {f"{prefix}{name.removeprefix('model.')}": value for name, value in weights.items()}
+  save_file(names, folder / "model.safetensors", metadata={"format": "pt"})
+  np.testing.assert_array_equal(SentenceEncoder.from_pretrained(folder).encode(TEXTS), expected)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_local_attention_by_windows_is_that_of_all_pairs(monkeypatch, xla):
+  """Of text with and without padding, packed and not, with gradients."""
+  encoder = SentenceEncoder.from_pretrained(golden_encoder("modernbert"))
+  rng = np.random.default_rng(0)
+  ids = tf.constant(rng.integers(5, 2000, [3, 77]), tf.int32)
+  mask = tf.sequence_mask([77, 40, 2], 77, tf.int32)
+
+  def states(max_windows, packed):
+    monkeypatch.setattr(modernbert, "_MAX_WINDOWS", max_windows)
+    compute = tf.function(lambda ids, mask: encoder.bert(ids, mask, packed=packed)[0][-1], jit_compile=xla)
+    with tf.GradientTape() as tape:
+      last = compute(ids, mask) * tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+      loss = tf.reduce_sum(last**3)
+    return last, tape.gradient(loss, encoder.bert.blocks[0].projected.kernel)
+
+  expected, expected_gradient = states(100, packed=False)
+  for packed in (False, True):
+    found, gradient = states(1, packed)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-4 * np.abs(expected_gradient).max())
+
+
+@pytest.mark.parametrize(
+  ("folder", "values", "match"),
+  [
+    ("modernbert", {"mlp_bias": True}, "mlp_bias is True, and only False"),
+    ("modernbert", {"layer_types": ["full_attention"]}, "layer_types is .*, expected a list of 4"),
+    ("modernbert", {"local_attention": 0}, "as local_attention, got 0"),
+    ("modernbert", {"global_rope_theta": -1.0}, "as global_rope_theta"),
+    (
+      "modernbert",
+      {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+      "rope_type of full_attention is 'yarn'",
+    ),
+    ("modernbert", {"rope_parameters": {"rope_theta": 5000.0}}, "rope_parameters is .*, expected a dict for each of"),
+    ("modernbert", {"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling is"),
+    ("modernbert", {"hidden_size": 36, "num_attention_heads": 12}, "rotary positions need an even number"),
+    ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size is 3, and only 0"),
+    ("deberta-v2", {"share_att_key": None}, "share_att_key is missing, which means False"),
+    ("deberta-v2", {"position_biased_input": True}, "position_biased_input is True"),
+    ("deberta-v2", {"pos_att_type": ["c2p"]}, "pos_att_type is"),
+    ("deberta-v2", {"type_vocab_size": 2}, "type_vocab_size is 2"),
+    ("deberta-v2", {"position_buckets": -1}, "as position_buckets, got -1"),
+    ("deberta-v2", {"max_relative_positions": 5}, "position_buckets is 16"),
+  ],
+  indirect=["folder"],
+)
+def test_other_forms_of_the_newer_architectures_are_rejected(folder, values, match):
+  edit(folder / "config.json", **values)
+  with pytest.raises(BertFlowError, match=match):
+    SentenceEncoder.from_pretrained(folder)
