@@ -31,8 +31,6 @@ INSTALL_REQUIRES = [
   "requests>=2.21,<3",
   # Input and output of run_embed on object stores.
   "fsspec>=2024.2",
-  # The checksum of TFRecord files, in C: a wheel of 40 kB that requires nothing.
-  "google-crc32c>=1.5,<2",
   "tqdm>=4.27,<5",
   # Draws the page of a run.
   "matplotlib>=3.8,<4",

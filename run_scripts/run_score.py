@@ -12,8 +12,8 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.corpus import records
 from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.data import records
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner, text_flags
 
@@ -46,7 +46,11 @@ def main() -> None:
   model = text_flags.load_text_model()
   a, b = map(list, zip(*read.texts, strict=True))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)
-  column = [f"{cosine:.6f}" for cosine in cosines]
+  # An empty cell is similar to nothing.
+  column = []
+  for first, second, cosine in zip(a, b, cosines, strict=True):
+    is_pair = first.strip() and second.strip()
+    column.append(float(cosine) if is_pair else None)
   text_flags.write_output(read.content(range(len(a)), COLUMN, column))
 
 

@@ -15,8 +15,8 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.corpus.records import read_sentences
 from bert_flow_tf.data.lines import lines
+from bert_flow_tf.data.records import read_sentences
 from bert_flow_tf.errors import DataError, naming
 from bert_flow_tf.neighbors import search_embeddings
 from bert_flow_tf.progress import counted

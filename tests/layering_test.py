@@ -37,8 +37,8 @@ _ONLY_IN = {
   ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
-  "fsspec": ("bert_flow_tf.corpus",),
-  "pyarrow": ("bert_flow_tf.corpus",),
+  "fsspec": ("bert_flow_tf.io.storage",),
+  "pyarrow": ("bert_flow_tf.corpus", "bert_flow_tf.data"),
 }
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
@@ -51,7 +51,6 @@ _WITHOUT_TENSORFLOW = {
 }
 _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.corpus.job",
-  "bert_flow_tf.corpus.records",
   "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.other.word_vectors",
   "bert_flow_tf.integrations.senteval",

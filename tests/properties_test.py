@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
-from bert_flow_tf.corpus import readers
 from bert_flow_tf.data import nli, semeval, stsb
 from bert_flow_tf.data.lines import TextError, lines
+from bert_flow_tf.data.readers import open_reader
 from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.data.text_readers import CSV, JSONL, PARQUET, TSV, InputFormat
 from bert_flow_tf.encoder.checkpoints import hugging_face
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary
 from bert_flow_tf.encoder.identity import EncoderIdentity
@@ -104,24 +105,17 @@ def read_flow_config(data):
   assert FlowConfig.from_dict(config.to_dict()) == config
 
 
-def read_tfrecords(data):
-  """Reads the bytes as a TFRecord file; good records are framed again to the same bytes."""
-  records = _records(readers.TFRECORD, data)
-  if not any(isinstance(record, TextError) for record in records):
-    assert b"".join(readers.to_tfrecord(record) for record in records) == data
-
-
 def read_columns(data):
   """Reads the bytes as files of the other kinds that a corpus may have."""
-  for kind in (readers.TSV, readers.CSV, readers.JSONL, readers.PARQUET):
+  for kind in (TSV, CSV, JSONL, PARQUET):
     with contextlib.suppress(BertFlowError):
       _records(kind, data)
 
 
 def _records(kind, data):
   """Returns the records of a file of a corpus, each of which is parsed or rejected."""
-  columns = readers.InputFormat(kind, "1", "text", header=True, max_bytes=1 << 16)
-  with contextlib.closing(readers.open_reader(str(_file(data, "corpus")), columns)) as reader:
+  columns = InputFormat(kind, "1", "text", header=True, max_bytes=1 << 16)
+  with contextlib.closing(open_reader(str(_file(data, "corpus")), columns)) as reader:
     records = [record for record, _ in reader.records(reader.start, reader.first)]
     for record in records:
       with contextlib.suppress(TextError):

@@ -61,7 +61,7 @@ def tf_bert():
 def rejected(error, argument, match=None):
   """Expects an error in one line that names an argument."""
   with pytest.raises(error, match=match) as raised:
-    yield
+    yield raised
   assert raised.value.argument == argument and "\n" not in str(raised.value)
 
 

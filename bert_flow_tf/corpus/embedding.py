@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.index import BadRecord, Index, ShardReader, ShardRecords, ShardTask
-from bert_flow_tf.corpus.readers import InputFormat
 from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.data.text_readers import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
+from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.corpus import storage
-from bert_flow_tf.corpus.readers import InputFormat, TextReader, open_reader
 from bert_flow_tf.data.lines import TextError
+from bert_flow_tf.data.readers import open_reader
+from bert_flow_tf.data.text_readers import InputFormat, TextReader
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress
 
 # Indexing shows its progress for input of more bytes than this, each time that so many records are read.

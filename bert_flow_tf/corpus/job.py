@@ -6,12 +6,16 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.corpus import readers, shards, storage
+from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
-from bert_flow_tf.corpus.readers import CSV, PARQUET, TEXT, TSV, InputFormat, has_header, import_parquet, kind_of
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
+from bert_flow_tf.data.columns import SENTENCE, choose_columns
+from bert_flow_tf.data.readers import KINDS, import_parquet
+from bert_flow_tf.data.records import has_header
+from bert_flow_tf.data.text_readers import BAD, CSV, EMBED, PARQUET, SKIP, TEXT, TSV, InputFormat, kind_of
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
+from bert_flow_tf.io import storage
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.progress import counted
@@ -29,7 +33,7 @@ class JobSettings(Settings):
     None,
     "text (one sentence per line), tsv, csv, jsonl (an object per line), parquet or tfrecord (of tf.train.Example). "
     "Default: by the files' names.",
-    choices=readers.KINDS,
+    choices=KINDS,
   )
   column: str | None = setting(
     None, "Column of the sentence: its name, in TSV and CSV also its number from 1; in a TFRecord the feature's name."
@@ -39,9 +43,9 @@ class JobSettings(Settings):
     None, "Whether the first line of a TSV or CSV names its columns. Default: yes if a column is given by name."
   )
   empty_lines: str = setting(
-    readers.SKIP,
+    SKIP,
     "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
-    choices=(readers.SKIP, readers.BAD, readers.EMBED),
+    choices=(SKIP, BAD, EMBED),
   )
   max_record_bytes: int = setting(1 << 20, "Longer lines and records are bad records.", minimum=1, maximum=1 << 30)
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
@@ -79,13 +83,18 @@ class JobSettings(Settings):
     for name in unused:
       if getattr(self, name) is not None:
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
-    if kind != TEXT and self.column is None:
-      raise ConfigError(f"column is missing; expected the sentence's column in the {kind} files", argument="column")
-    columns = {"column": self.column, "id_column": self.id_column}
-    header = kind in (TSV, CSV) and has_header(columns.items(), self.header)
     if kind == PARQUET:
       import_parquet("input")
-    return InputFormat(kind, self.column, self.id_column, header, self.empty_lines, self.max_record_bytes)
+    # Without a column its name says which it is; a text has none, unless its first line has several.
+    column, header = self.column, self.header
+    if column is None and (kind != TEXT or self.input_format is None):
+      chosen = choose_columns(paths[0], kind, header)
+      kind, header = chosen.kind, chosen.header
+      if kind != TEXT:
+        (column,) = chosen.need(SENTENCE, argument="input", hint="; --column names it")
+    columns = {"column": column, "id_column": self.id_column}
+    header = kind in (TSV, CSV) and has_header(columns.items(), header)
+    return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes)
 
 
 def _common_kind(paths):
@@ -94,7 +103,7 @@ def _common_kind(paths):
   if len(kinds) > 1:
     names = ", ".join(f"{path} is {kind}" for kind, path in sorted(kinds.items()))
     message = f"input_format is missing, and the files' names differ ({names})"
-    raise ConfigError(f"{message}; expected one of {', '.join(readers.KINDS)}", argument="input_format")
+    raise ConfigError(f"{message}; expected one of {', '.join(KINDS)}", argument="input_format")
   return next(iter(kinds))
 
 

@@ -7,18 +7,21 @@ import collections
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.index import Index, ShardRecords, build_index, changed_input
-from bert_flow_tf.corpus.readers import JSONL, PARQUET, TFRECORD, InputFormat, import_parquet, to_tfrecord
+from bert_flow_tf.data.readers import import_parquet
+from bert_flow_tf.data.text_readers import JSONL, PARQUET, TFRECORD, InputFormat
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.io import checksums, files
+from bert_flow_tf.io import checksums, files, storage
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.io.settings import differences
 
@@ -235,14 +238,20 @@ def _write_lines(file, lines):
 def _write_examples(file, ids, vectors):
   import tensorflow as tf
 
-  for name, vector in zip(ids, vectors, strict=True):
-    features = tf.train.Features(
-      feature={
-        "id": tf.train.Feature(bytes_list=tf.train.BytesList(value=[name.encode()])),
-        "embedding": tf.train.Feature(float_list=tf.train.FloatList(value=vector)),
-      }
-    )
-    file.write(to_tfrecord(tf.train.Example(features=features).SerializeToString(deterministic=True)))
+  # TensorFlow writes to a path.
+  with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "records")
+    with tf.io.TFRecordWriter(path) as writer:
+      for name, vector in zip(ids, vectors, strict=True):
+        features = tf.train.Features(
+          feature={
+            "id": tf.train.Feature(bytes_list=tf.train.BytesList(value=[name.encode()])),
+            "embedding": tf.train.Feature(float_list=tf.train.FloatList(value=vector)),
+          }
+        )
+        writer.write(tf.train.Example(features=features).SerializeToString(deterministic=True))
+    with open(path, "rb") as written:
+      shutil.copyfileobj(written, file)
 
 
 def _write_json_lines(file, ids, vectors):

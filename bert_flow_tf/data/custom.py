@@ -1,31 +1,29 @@
-"""Users' own text, read strictly by its header: the task `custom`, and a text file as a corpus for a fit."""
+"""Users' own files: the task `custom`, and a file as a corpus for a fit."""
 
 import dataclasses
+import os
+import re
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import FilePath, line_error, lines, read_number
+from bert_flow_tf.data.columns import EXPECTED, PAIR, SCORE, SENTENCE, choose_columns, is_score
+from bert_flow_tf.data.lines import read_number
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.records import Records, read_records
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
+from bert_flow_tf.data.text_readers import EMBED, SKIP, InputFormat
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 
-# {number of columns: their names in a file without a header}; the score may also be the first of 3.
-_NAMES = {1: ["sentence"], 2: ["sentence1", "sentence2"], 3: ["sentence1", "sentence2", "score"]}
-_EXPECTED = (
-  "expected 1 column (a sentence), 2 (sentence1, sentence2) or 3 (sentence1, sentence2, score), separated by tabs, or "
-  "a header with these names"
-)
-# Files of other formats, whose syntax would be read as sentences.
-_OTHER_FORMATS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @naming("data_dir")
 def load(spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the pairs of the file `data_dir`; those with scores, on any scale, are evaluated."""
   if paths.data_dir is None:
-    message = "data_dir: missing; the task custom needs a text file or TSV of sentences, pairs or scored pairs"
+    message = "data_dir: missing; the task custom needs a file of sentences, pairs or scored pairs"
     raise ConfigError(message, argument="data_dir")
   pairs, source = read_pairs(paths.data_dir)
   if np.isnan(pairs.scores).all():
@@ -40,80 +38,48 @@ def pair_up(sentences: list[str]) -> SentencePairs:
   return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 
 
-def read_pairs(path: FilePath) -> tuple[SentencePairs, str]:
+def read_pairs(path: str | os.PathLike) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
-  All lines have the same columns: a sentence, sentence1 and sentence2, or both with score before or after them, which
-  is empty for a pair without gold. With a header they are in any order, and others are ignored. Empty lines between
-  single sentences are skipped.
+  `choose_columns` says which columns are sentences, pairs and scores; other columns are ignored. A score is empty for
+  a pair without gold. Empty single sentences are skipped.
   """
-  names: list[str] = []
-  # {name of a column: its fields}, and the numbers of their lines.
-  columns: dict[str, list[str]] = {}
-  numbers: list[int] = []
-  for number, line in lines(path, empty="skip"):
-    fields = line.split("\t")
-    is_header = False
-    if not names:
-      names, is_header = _names_of(fields, path, number)
-      columns = {name: [] for name in names}
-      last = 0
-    if len(fields) != len(names):
-      columns_here = counted(len(fields), "column")
-      raise line_error(path, number, f"{columns_here}, expected {len(names)} as in the lines before, separated by tabs")
-    if len(names) > 1 and number != last + 1:
-      raise line_error(path, last + 1, f"the line is empty; expected {len(names)} columns, as in the other lines")
-    last = number
-    if not is_header:
-      numbers.append(number)
-      for name, field in zip(names, fields, strict=True):
-        columns[name].append(field)
-  if not numbers:
-    raise DataError(f"{path} is empty; expected sentences")
-  # Single sentences, scored pairs, or pairs without scores.
-  if "sentence" in columns:
-    return pair_up(columns["sentence"]), f"{counted(len(numbers), 'sentence')} of {path}"
-  first, second = columns["sentence1"], columns["sentence2"]
-  if "score" in columns:
-    scores = np.full(len(numbers), np.nan)
-    for row, field in enumerate(columns["score"]):
-      if field.strip():
-        scores[row] = read_number(field, path, numbers[row])
-    _hide(scores, path)
-    return SentencePairs(first, second, scores), f"{counted(len(numbers), 'scored pair')} of {path}"
-  if all(map(_is_number, first)) or all(map(_is_number, second)):
-    raise DataError(f"{path}: one of the 2 columns has only numbers; {_EXPECTED}")
-  return SentencePairs.without_gold(first, second), f"{counted(len(numbers), 'unscored pair')} of {path}"
+  name = os.fspath(path)
+  columns = choose_columns(name)
+  if not columns.roles:
+    shown = ", ".join(column[:40] for column in columns.names[:20])
+    raise DataError(f"{name}: has {counted(len(columns.names), 'column')} ({shown}), expected {EXPECTED}")
+  unread = [column for column in columns.names if column not in columns.roles.values()]
+  if unread:
+    logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), ", ".join(unread))
+  if SENTENCE in columns.roles:
+    input_format = InputFormat(columns.kind, columns.roles[SENTENCE], header=columns.header, empty=SKIP)
+    sentences = [text for (text,) in read_records(name, input_format).texts]
+    return pair_up(sentences), f"{counted(len(sentences), 'sentence')} of {name}"
+  roles = [role for role in (*PAIR, SCORE) if role in columns.roles]
+  input_format = InputFormat(columns.kind, header=columns.header, empty=EMBED)
+  records = read_records(name, input_format, [columns.roles[role] for role in roles])
+  first, second, *others = map(list, zip(*records.texts, strict=True))
+  if others:
+    return SentencePairs(first, second, _scores(records, others[0])), f"{counted(len(first), 'scored pair')} of {name}"
+  if all(map(is_score, first)) or all(map(is_score, second)):
+    raise DataError(f"{name}: one of the 2 columns has only numbers; expected {EXPECTED}")
+  return SentencePairs.without_gold(first, second), f"{counted(len(first), 'unscored pair')} of {name}"
 
 
-def _names_of(fields: list[str], path: FilePath, number: int) -> tuple[list[str], bool]:
-  """Returns the names of the columns by the first line, and whether it is a header."""
-  names = [field.strip().lower() for field in fields]
-  is_header = "sentence" in names or {"sentence1", "sentence2"} <= set(names)
-  if is_header and number == 1 and len(set(names)) == len(names):
-    unread = [name for name in names if name not in ("sentence", "sentence1", "sentence2", "score")]
-    if unread:
-      logging.warning("%s: %s not read: %s", path, counted(len(unread), "column"), ", ".join(unread))
-    return names, True
-  file_name = str(path).lower().removesuffix(".gz")
-  if len(names) == 1 and ("sentence1" in names[0] or file_name.endswith(_OTHER_FORMATS)):
-    raise line_error(path, number, f"the line is {fields[0][:80]!r}, without a tab; {_EXPECTED}")
-  if len(names) == 3 and not _is_number(fields[2]) and (fields[2].strip() or _is_number(fields[0])):
-    return ["score", "sentence1", "sentence2"], False
-  if len(names) not in _NAMES:
-    raise line_error(path, number, f"{len(names)} columns, {_EXPECTED}")
-  return _NAMES[len(names)], False
+def _scores(records: Records, fields: list[str]) -> np.ndarray:
+  """Returns the scores in a column, float64 [n], NaN for an empty one; numbers may have a decimal comma."""
+  scores = np.full(len(fields), np.nan)
+  for row, field in enumerate(fields):
+    if _DECIMAL_COMMA.fullmatch(field):
+      field = field.replace(",", ".")
+    if field.strip():
+      scores[row] = read_number(field, records.path, records.numbers[row])
+  _hide(scores, records.path)
+  return scores
 
 
-def _is_number(field: str) -> bool:
-  try:
-    float(field.replace(",", "."))  # a decimal comma is rejected later, as a score
-  except ValueError:
-    return False
-  return True
-
-
-def _hide(scores: np.ndarray, path: FilePath) -> None:
+def _hide(scores: np.ndarray, path: str) -> None:
   """Replaces scores of -1 by NaN, with which GLUE marks pairs without gold, if others are from 0 to over 1; warns."""
   hidden = scores == -1
   others = scores[~hidden & ~np.isnan(scores)]

@@ -17,7 +17,7 @@ FilePath = str | os.PathLike | zipfile.Path
 ANY_NUMBER = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how its files begin, and no text in UTF-8
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -103,7 +103,7 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
     if isinstance(opened, pathlib.Path) and opened.is_char_device():
       raise DataError(f"{path} is a device; expected a text file")  # /dev/zero is one line without an end
     with opened.open("rb") as file:
-      packed = file.peek(2)[:2] == _GZIP_MAGIC
+      packed = file.peek(2)[:2] == GZIP_MAGIC
       yield from gzip.GzipFile(fileobj=file) if packed else file
   except (FileNotFoundError, NotADirectoryError) as error:
     raise DataError(f"{path} does not exist; expected a text file") from error

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.lines import line_error, lines
+from bert_flow_tf.data import records
 from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.files import parse_json
@@ -180,13 +180,5 @@ def _rest_client(
 
 @naming("input")
 def read_pairs(path: str) -> list[tuple[str, str]]:
-  """Reads sentence pairs from a TSV file, or from standard input for "-"; further columns are ignored."""
-  if path == "-":
-    path = "/dev/stdin"
-  pairs = []
-  for number, line in lines(path, empty="skip"):
-    a, tab, rest = line.partition("\t")
-    if not tab:
-      raise line_error(path, number, "1 column, expected two sentences separated by a tab")
-    pairs.append((a, rest.partition("\t")[0]))
-  return pairs
+  """Returns the sentence pairs of a file, or of standard input for "-"; see `choose_columns`."""
+  return [(a, b) for a, b in records.read_pairs(path).texts]

@@ -8,13 +8,12 @@ import fsspec
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus import storage
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords, changed_input, find_inputs
-from bert_flow_tf.corpus.readers import InputFormat
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters
+from bert_flow_tf.data.text_readers import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.io import files
+from bert_flow_tf.io import files, storage
 from tests.corpus import toy
 from tests.testing import rejected
 

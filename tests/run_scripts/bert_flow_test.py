@@ -51,13 +51,13 @@ WRONG = {
   "fitt": "'fitt' is no command",
   "score": "--input: missing",
   "score absent.tsv": "--input=absent.tsv: no such file",
-  "score one.tsv": "1 column, expected two of sentences",
-  "score ragged.tsv": "ragged.tsv, record 2: 1 column",
-  "score bytes.tsv": "bytes.tsv, record 1: byte 0xff",
+  "score one.tsv": "one.tsv: has 1 column (1), expected sentence1 and sentence2",
+  "score ragged.tsv": "ragged.tsv, line 2: 1 column",
+  "score bytes.tsv": "bytes.tsv, line 1: byte 0xff",
   "score quote.csv": "quote.csv, record 1",
   "score empty.tsv": "empty.tsv is empty",
   "score cut.tsv.gz": "cut.tsv.gz cannot be unpacked",
-  "score lines.jsonl": "lines.jsonl: is jsonl",
+  "score lines.jsonl": "lines.jsonl: has 1 column (a)",
   "score pairs.tsv pairs.csv": "expected one file, got 2",
   "score scored.tsv": "has a column 'similarity'",
   "score pairs.tsv --columns=1": "--columns=1: expected two",
@@ -68,7 +68,7 @@ WRONG = {
   "score pairs.tsv --output=/dev/null": "--output=/dev/null: expected a file",
   "score pairs.tsv --columns=0,1": "--columns=0: expected 1 or more",
   "score pairs.tsv --columns=²,1": "0 columns '²' in the header",
-  "score named.tsv": "name the two columns of sentences",
+  "score named.tsv": "sentence1, sentence2 and score",
   "dedupe empty.csv --column=1 --header": "empty.csv is empty",
   "export --export_dir=a --output=b": "--output is another name of --export_dir",
   "fit --output=a --exp_name=b": "--output=a: exp_name names a folder, too",
@@ -225,7 +225,7 @@ def test_search(ran, model):
       expected.append((query, str(rank), row[nearest], SENTENCES[nearest]))
   for hit, (query, rank, cosine, sentence) in zip(hits, expected, strict=True):
     assert [hit[0], hit[1], hit[4]] == [query, rank, sentence]
-    assert SENTENCES[int(hit[3]) // 2] == sentence  # empty lines count
+    assert SENTENCES[int(hit[3]) // 2] == sentence  # empty lines count, from 1
     assert float(hit[2]) == pytest.approx(cosine, abs=2e-6)  # float32 and 6 digits
   typed = results["search corpus.csv --column=text --id_column=id --top_k=1"][1].splitlines()
   assert typed in [[f"1.000000\tn1\t{SENTENCES[1]}", f"1.000000\tn{row}\t{SENTENCES[0]}"] for row in (0, 2)]

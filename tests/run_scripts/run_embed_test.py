@@ -43,6 +43,7 @@ def prepare(folder):
   (folder / "rows.tsv").write_text("key\tmore\tsentence\n" + rows)
   (folder / "rows.csv").write_text("key,sentence\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(SENTENCES)))
   (folder / "rows.jsonl").write_text('{"sentence": "a dog", "key": 1}\n')
+  (folder / "pairs.tsv").write_text("a dog\ta cat\n")
   for name in ("rows.parquet", "rows.tfrecord"):
     (folder / name).write_bytes(b"")
 
@@ -66,7 +67,7 @@ def right(folder):
     "plain": [*model, text, "--shard_size=100", "--predict_batch_size=7"],
     "again": [*model, text, "--shard_size=100", f"--output_dir={folder}/plain"],
     "tsv": [*flow, f"--input={folder}/rows.tsv"],
-    "csv": [*flow, f"--input={folder}/rows.csv", "--output_format=jsonl", "--shard_size=50"],
+    "csv": [flow[0], "--id_column=key", f"--input={folder}/rows.csv", "--output_format=jsonl", "--shard_size=50"],
     "tfrecord": [*flow, f"--input={folder}/rows.tsv", "--output_format=tfrecord", "--shard_size=50"],
     "bad records": [*model, packed, "--max_record_bytes=1000"],
     "saved model": [f"--saved_model={folder}/saved/3", text, "--predict_batch_size=9"],

@@ -226,10 +226,8 @@ error: --input :: MODEL --input=@/empty.txt
 cut.txt.gz :: MODEL --input=@/cut.txt.gz
 plain.txt :: MODEL TEXT --input_format=tfrecord --column=a
 --input_format :: MODEL TEXT,@/rows.tsv
---column :: MODEL --input=@/rows.tsv
---column :: MODEL --input=@/rows.csv
---column :: MODEL --input=@/rows.jsonl
---column :: MODEL --input=@/rows.parquet
+rows.parquet :: MODEL --input=@/rows.parquet
+--input :: MODEL --input=@/pairs.tsv
 --header :: MODEL --input=@/rows.jsonl --column=sentence --header
 rows.csv, line 1: 0 columns 'text' :: MODEL --input=@/rows.csv --column=text
 --column :: MODEL TEXT --input_format=text --column=2

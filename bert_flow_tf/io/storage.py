@@ -1,17 +1,20 @@
-"""Input and output files: on this machine, or where fsspec reaches (gs://, s3://, hdfs://)."""
+"""Input and output files: on this machine, standard input, or where fsspec reaches (gs://, s3://, hdfs://)."""
 
 import contextlib
+import functools
 import glob
+import io
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-import fsspec
-
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
+
+_STANDARD_INPUT = ("-", "/dev/stdin")
 
 
 def is_local(path: str) -> bool:
@@ -28,6 +31,8 @@ def absolute(path: str) -> str:
 
 def find(pattern: str) -> list[str]:
   """Returns the sorted paths of the files that match a glob; `**` matches folders at any depth."""
+  if pattern in _STANDARD_INPUT:
+    return [pattern]
   pattern = absolute(pattern)
   system, name = _system(pattern)
   # A name may have brackets.
@@ -44,6 +49,8 @@ def find(pattern: str) -> list[str]:
 
 def stat(path: str) -> tuple[int, float] | None:
   """Returns (size in bytes, seconds of the last change) of a file; None if it does not exist."""
+  if path in _STANDARD_INPUT:
+    return len(_content(sys.stdin)), 0.0
   system, name = _system(path)
   try:
     return system.info(name)["size"], system.modified(name).timestamp()
@@ -68,7 +75,9 @@ def sizes(folder: str) -> dict[str, int]:
 
 
 def open_file(path: str) -> Any:
-  """Opens a file to read its bytes as they are stored."""
+  """Opens a file to read its bytes as they are stored; `-` is standard input, which is read whole."""
+  if path in _STANDARD_INPUT:
+    return io.BytesIO(_content(sys.stdin))
   try:
     if is_local(path):
       # Python's own file: the lines of fsspec's take twice the time.
@@ -94,8 +103,16 @@ def writing(path: str) -> Iterator[Any]:
       shutil.copyfileobj(local, file, 1 << 20)
 
 
+@functools.cache
+def _content(stream):
+  """Returns the bytes of a standard stream, which can be read only once."""
+  return stream.buffer.read()
+
+
 def _system(path):
   """Returns fsspec's file system of a path, and the path's name there."""
+  import fsspec  # only for patterns of files, and files elsewhere
+
   if is_local(path):
     return fsspec.filesystem("file"), path
   try:

@@ -1,0 +1,171 @@
+"""Readers of all kinds of files: of Parquet and TFRecords, and of text by `text_readers`."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bert_flow_tf.data.lines import TextError, decode
+from bert_flow_tf.data.text_readers import (
+  CSV,
+  JSONL,
+  PARQUET,
+  TEXT,
+  TFRECORD,
+  TSV,
+  UNPACKING_ERRORS,
+  CsvReader,
+  InputFormat,
+  JsonReader,
+  TextReader,
+  TsvReader,
+  texts_of,
+)
+from bert_flow_tf.errors import ConfigError, DataError, one_line
+from bert_flow_tf.progress import counted
+
+# Kinds of values that a TFRecord's features may have: of the sentence, of the id.
+_FEATURES = (("bytes_list",), ("bytes_list", "int64_list"))
+# Bytes of a record in a TFRecord file besides its content: the length and two checksums.
+_FRAME = 16
+
+
+def import_parquet(argument: str) -> Any:
+  """Returns pyarrow.parquet; a ConfigError names the argument that asks for it if it is not installed."""
+  try:
+    import pyarrow.parquet as parquet
+  except ImportError as error:
+    message = f"{argument}: Parquet files need pyarrow, which cannot be imported ({error}): pip install pyarrow"
+    raise ConfigError(message, argument=argument) from error
+  return parquet
+
+
+class ParquetReader(TextReader):
+  """Reader of columns of a Parquet file, whose records are found by their number alone."""
+
+  unit = "row"
+
+  def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
+    super().__init__(path, input_format, columns)
+    parquet = import_parquet("input")
+    with self._arrow_errors():
+      self._table = parquet.ParquetFile(self._file)
+      self.names = self._table.schema_arrow.names
+    for name in self._columns:
+      if self.names.count(name) != 1:
+        shown = ", ".join(name[:40] for name in self.names[:20])
+        raise DataError(f"{path}: {self.names.count(name)} columns {name!r} ({shown}), expected exactly 1")
+
+  @property
+  def position(self) -> int:
+    """0: its parts are read in any order."""
+    return 0
+
+  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
+    # Leave out the groups of rows before the first record.
+    before, groups = number - 1, []
+    for group in range(self._table.num_row_groups):
+      rows = self._table.metadata.row_group(group).num_rows
+      if groups or before < rows:
+        groups.append(group)
+      else:
+        before -= rows
+    names = self._columns
+    batches = self._table.iter_batches(row_groups=groups, columns=list(dict.fromkeys(names)), batch_size=4096)
+    with self._arrow_errors():
+      for batch in batches:
+        rest = batch.slice(min(before, len(batch)))
+        before -= len(batch) - len(rest)
+        columns = [_values(rest.column(name)) for name in names]
+        for values in zip(*columns, strict=True):
+          size = len(values[0]) if isinstance(values[0], bytes) else 0
+          if size > self._format.max_bytes:
+            values = TextError("too long", f"the sentence has {size} bytes, expected at most {self._format.max_bytes}")
+          yield values, size
+
+  def fields(self, record: Any) -> list[str]:
+    """See `TextReader.fields`."""
+    return texts_of(self._columns, record)
+
+  @contextlib.contextmanager
+  def _arrow_errors(self) -> Iterator[None]:
+    import pyarrow
+
+    try:
+      yield
+    except (pyarrow.ArrowException, OSError, *UNPACKING_ERRORS) as error:
+      raise DataError(f"{self.path}: damaged, or not a Parquet file ({one_line(error)})") from error
+
+
+def _values(column):
+  """Returns the values of an Arrow array as a list, text as bytes, since those of a damaged file need not be UTF-8."""
+  import pyarrow as pa
+
+  if pa.types.is_dictionary(column.type):
+    column = column.dictionary_decode()
+  if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    column = column.cast(pa.large_binary())
+  return column.to_pylist()
+
+
+class TfRecordReader(TextReader):
+  """Reader of the features of tf.train.Examples in a TFRecord file, which TensorFlow reads from its start."""
+
+  unit = "record"
+
+  @property
+  def position(self) -> int:
+    """0: TensorFlow opens the file itself."""
+    return 0
+
+  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
+    import tensorflow as tf  # only for these files
+
+    compression = {"gz": "GZIP"}.get(self.packing, "")
+    records = tf.data.TFRecordDataset(self.path, compression).skip(number - 1)
+    limit = self._format.max_bytes
+    try:
+      for data in records.as_numpy_iterator():
+        record: Any = data
+        if len(data) > limit:
+          record = TextError("too long", f"the record has {len(data)} bytes, expected at most {limit}")
+        yield record, len(data) + _FRAME
+    except tf.errors.OpError as error:
+      raise DataError(f"{self.path}: damaged, or not a TFRecord file ({one_line(error)})") from error
+
+  def fields(self, record: Any) -> list[str]:
+    """See `TextReader.fields`."""
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    try:
+      example = tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+      raise TextError("no Example", "the record is not a tf.train.Example") from error
+    fields = []
+    for name, allowed in zip(self._columns, _FEATURES, strict=False):
+      kind = example[name].WhichOneof("kind") or "nothing"
+      values = getattr(example[name], kind).value if kind in allowed else []
+      if len(values) != 1:
+        content = f"{counted(len(values), 'value')} ({kind})"
+        raise TextError("columns", f"feature {name!r} holds {content}, expected one value ({' or '.join(allowed)})")
+      if kind == "bytes_list":
+        fields.append(decode(values[0], f"feature {name!r}"))
+      else:
+        fields.append(str(values[0]))
+    return fields
+
+
+_READERS: dict[str, type[TextReader]] = {
+  TEXT: TextReader,
+  TSV: TsvReader,
+  CSV: CsvReader,
+  JSONL: JsonReader,
+  PARQUET: ParquetReader,
+  TFRECORD: TfRecordReader,
+}
+KINDS = tuple(_READERS)
+
+
+def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> TextReader:
+  """Returns the reader of a file; see `TextReader`."""
+  return _READERS[input_format.kind](path, input_format, columns)
