@@ -22,8 +22,11 @@ from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import share_weights
 from bert_flow_tf.errors import EncoderError, one_line
 
-# Largest difference of hidden states, relative to their largest value; that of Keras' mixed precision is smaller.
-_TOLERANCE = 0.05
+# Largest differences of hidden states, relative to their largest value: in float32, and in Keras' mixed precision.
+_TOLERANCE, _MIXED_TOLERANCE = 1e-3, 0.05
+# Packages whose layers compute what `Transformer` computes.
+_PACKAGES = ("transformers", "tf_keras")
+_MERGE = "adapters and layers of your own cannot be used: merge them into the weights"
 
 
 def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer]:
@@ -44,9 +47,13 @@ def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer
   main = encoder = getattr(model, architecture.main)
   if isinstance(model, getattr(transformers, f"TF{architecture.name}Model")):
     encoder = model  # without a head, as TFBertForSequenceClassification has one
+  _check_has_no_code_of_the_user(encoder)
   has_pooler = bool(architecture.pooler) and main.pooler is not None
   bert = share_weights(EncoderConfig(values), encoder.weights, has_pooler)
-  _check_computes_the_same(bert, encoder)
+  tolerance = _TOLERANCE
+  if model.compute_dtype != "float32":
+    tolerance = _MIXED_TOLERANCE
+  _check_computes_the_same(bert, encoder, tolerance)
   with tempfile.TemporaryDirectory(prefix="bert_flow_tf_") as folder:
     files = EncoderFiles(pathlib.Path(folder))
     (files.folder / files_lib.CONFIG).write_text(json.dumps(values), encoding="utf-8")
@@ -58,8 +65,16 @@ def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer
   return LoadedModel(bert, name, files, is_user_model=True), own
 
 
-def _check_computes_the_same(bert: Transformer, encoder: Any) -> None:
-  """Raises an EncoderError if the object's own call gives other hidden states, as with layers of the user's own."""
+def _check_has_no_code_of_the_user(encoder: Any) -> None:
+  """Raises an EncoderError if a layer's `call` is not defined by transformers or Keras: it would be ignored."""
+  for layer in (encoder, *encoder.submodules):
+    defining = [kind for kind in type(layer).__mro__ if "call" in vars(kind)]
+    if defining and defining[0].__module__.partition(".")[0] not in _PACKAGES:
+      raise EncoderError(f"bert: {type(layer).__name__} has a call of its own; {_MERGE}", "bert")
+
+
+def _check_computes_the_same(bert: Transformer, encoder: Any, tolerance: float) -> None:
+  """Raises an EncoderError if the object gives other hidden states, as with another function as activation."""
   config = bert.config
   ids = tf.constant([[number for number in range(4) if number != config.pad_token_id][:3]])
   mask = tf.ones_like(ids)
@@ -71,11 +86,11 @@ def _check_computes_the_same(bert: Transformer, encoder: Any) -> None:
   except Exception as error:  # of any code of the user's
     raise EncoderError(f"bert: {type(encoder).__name__} cannot be called ({one_line(error)})", "bert") from error
   actual = bert(ids, mask)[0][-1].numpy()
-  if expected.shape == actual.shape and np.abs(expected - actual).max() <= _TOLERANCE * np.abs(actual).max():
+  if expected.shape == actual.shape and np.abs(expected - actual).max() <= tolerance * np.abs(actual).max():
     return
   raise EncoderError(
     f"bert: {type(encoder).__name__} computes other hidden states than a {config.architecture.name} with its weights; "
-    "adapters and layers of your own cannot be used: merge them into the weights",
+    f"{_MERGE}",
     argument="bert",
   )
 

@@ -1,5 +1,6 @@
 """SavedModels of other programs as encoders: TensorFlow 2 and Keras, against NumPy."""
 
+import pickle
 import shutil
 
 import numpy as np
@@ -72,6 +73,15 @@ def test_identity_is_the_content_of_the_files(folders, tmp_path):
   asset.write_text(asset.read_text(encoding="utf-8").replace("dog", "cat"), encoding="utf-8")
   with pytest.raises(EncoderError, match="weights_sha256"):
     SentenceModel.load(tmp_path / "model", model=f"saved_model:{moved}")
+
+
+def test_a_pickle_is_read_in_another_working_directory(folders, tmp_path, monkeypatch):
+  folder = folders("write_callable")
+  monkeypatch.chdir(folder.parent)
+  model = SentenceModel.from_pretrained(f"saved_model:{folder.name}")
+  content = pickle.dumps(model)
+  monkeypatch.chdir(tmp_path)
+  np.testing.assert_array_equal(pickle.loads(content).encode(TEXTS), model.encode(TEXTS))
 
 
 def test_cached_vectors_are_read(folders, tmp_path):

@@ -139,6 +139,41 @@ def test_a_layer_of_the_users_own_is_rejected(model, tokenizer):
     SentenceEncoder(model, tokenizer)
 
 
+def test_another_activation_is_rejected(model, tokenizer):
+  model.build_in_name_scope()
+  model.bert.encoder.layer[1].intermediate.intermediate_act_fn = tf.nn.relu
+  with rejected(EncoderError, "bert"):
+    SentenceEncoder(model, tokenizer)
+
+
+def test_a_call_of_the_users_own_is_rejected(tokenizer):
+  """Also one that computes the same before it is trained."""
+
+  class Subclass(tf_bert().TFBertModel):
+    pass
+
+  class Noisy(Subclass):
+    def call(self, *args, training=False, **kwargs):
+      outputs = super().call(*args, training=training, **kwargs)
+      if training:
+        outputs.last_hidden_state += 1.0
+      return outputs
+
+  class LowRank(tf_keras.layers.Dense):
+    def call(self, inputs):
+      if not hasattr(self, "update"):
+        self.update = tf_keras.layers.Dense(self.units, kernel_initializer="zeros", use_bias=False)
+      return super().call(inputs) + self.update(inputs)
+
+  SentenceEncoder(Subclass(config_of()), tokenizer)
+  with rejected(EncoderError, "bert"):
+    SentenceEncoder(Noisy(config_of()), tokenizer)
+  model = own_model()
+  model.bert.encoder.layer[0].attention.self_attention.query = LowRank(20, name="query")
+  with rejected(EncoderError, "bert"):
+    SentenceEncoder(model, tokenizer)
+
+
 def test_a_frozen_layer_does_not_freeze_the_own_model(model, tokenizer):
   layer = SentenceEncoder(model, tokenizer).as_layer()
   assert layer.trainable_variables == []

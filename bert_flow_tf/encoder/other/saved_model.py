@@ -1,6 +1,7 @@
 """Encoder of sentences by a SavedModel (model `saved_model:FOLDER`), which takes text and gives vectors."""
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder.checkpoints import files as files_lib
 from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.checkpoints.source import absolute_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.pooling import OUTPUT, Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
@@ -97,8 +99,9 @@ class SavedModelEncoder(VectorEncoder):
     self.variables = list(self.of_text.get_concrete_function().graph.variables)
 
   def __reduce__(self) -> Any:
-    """Returns what makes a copy in another process: it is loaded from its folder again."""
-    return type(self), (self.settings,)
+    """Returns what makes a copy in another process, whose working directory may differ: it loads the folder again."""
+    settings = dataclasses.replace(self.settings, model=absolute_name(self.name), init_checkpoint=None)
+    return type(self), (settings,)
 
   @property
   def weights_checksum(self) -> str:
