@@ -23,9 +23,9 @@ from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs, train
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, DataSettings, load_task, task_names
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned
+from bert_flow_tf.runs import result_files
 from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags, quiet, runner
 
@@ -156,7 +156,7 @@ def main() -> None:
   splits = evaluated_splits(settings, task, chosen)
   folder = output.folder(siamese_name(output.exp_name_prefix, FLAGS.task, embedding, settings))
   if chosen is not None or splits:
-    report.check_replaceable(folder, [task.name], "exp_name")
+    result_files.check_replaceable(folder, [task.name], "exp_name")
   # TensorFlow takes seconds to import: the errors above come before that.
   quiet.import_tensorflow()
   from bert_flow_tf.runs.eval_run import evaluate_senteval

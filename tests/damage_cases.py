@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.other.word_vectors import WordVectors
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.evaluation import report
+from bert_flow_tf.runs import result_files
 from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
@@ -130,7 +130,7 @@ def _table(folder):
 
 def _results(folder):
   (folder / "flow").mkdir(parents=True)
-  report.write_results(folder, {"task": "sts-b", "results": {"flow": {"test": {"spearman": 0.7123}}}})
+  result_files.write_results(folder, {"task": "sts-b", "results": {"flow": {"test": {"spearman": 0.7123}}}})
 
 
 def _origin(folder):

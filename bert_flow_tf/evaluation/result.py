@@ -1,57 +1,62 @@
-"""Result of a run on one task: scores, gains and warnings, computed once for results.json, page and terminal."""
+"""Result of a run on one task, in numbers. `runs/sentences.py` has the words."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.semeval import SCALE
-from bert_flow_tf.data.task import BINARY, CLASSES, TaskData
-from bert_flow_tf.evaluation import report
+from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.controls import CHARACTERS
 from bert_flow_tf.evaluation.isotropy import sample
-from bert_flow_tf.evaluation.task_scores import (
-  BEFORE_TRAINING,
-  HEADLINE,
-  WITH_FLOW,
-  WITHOUT_FLOW,
-  Embeddings,
-  parts,
-  scores_of_split,
-)
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, parts, scores_of_split
 
-_BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
-_PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
-_METRIC_NAMES = {"auc": "AUC", "spearman": "Spearman"}
+# Encoders without a calibration.
+BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
+
+# {split: {method: value}}, in which a union such as STS-12-16 has a split per task: "test STS-12".
+BySplit = Mapping[str, Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskResult:
-  """Result of a run on a task, with the rows of its table of scores, the first of which is the header."""
+  """Numbers of a run on a task.
 
-  name: str
-  # {split: {method: scores}} and {split: {method: gain}}
+  Attributes:
+    spec: the task's row of the registry.
+    source: description of the data's origin.
+    scores: {split: {method: scores}}; of a classifier {split: scores}.
+    gains: {split: {method: fields of `Gain`, and the method that it is "over"}} of the evaluated split.
+    gains_over_match: the same, over the string match `CHARACTERS`.
+    controls: {split: {name of a string match: scores}} of the evaluated split.
+    pairs: the n pairs of the evaluated split, or of the first one without gold; None if only scores are known.
+    cosines: {method: cosines of the pairs, [n]}.
+    match_cosines: {name of a string match: cosines of the pairs, [n]}.
+    embeddings: {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; {} if not known.
+  """
+
+  spec: TaskSpec
+  source: str
   scores: Mapping[str, Any]
-  rows: Sequence[Sequence[str]]
-  gains: Mapping[str, Mapping[str, Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
-  gain_lines: Sequence[str] = ()
-  # {method: a sentence for each split on which it makes the score worse}
-  harm: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-  # Sentences that say why a score is NaN.
-  missing: Sequence[str] = ()
-  has_gold: bool = True
-  # The n pairs of the evaluated split, and {method: their cosines [n]}; None for no drawings.
+  gains: BySplit = dataclasses.field(default_factory=dict)
+  gains_over_match: BySplit = dataclasses.field(default_factory=dict)
+  controls: BySplit = dataclasses.field(default_factory=dict)
   pairs: SentencePairs | None = None
   cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-  # {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; empty if not known.
+  match_cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
   embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
-  source: str = ""
-  # {split: {name of a string match: scores}}, which need no encoder.
-  controls: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  # Sentences for a reader who does not know the task: what was asked, and what the ends of gold's scale mean.
-  question: str = ""
+
+  @property
+  def name(self) -> str:
+    """The task's name."""
+    return self.spec.name
+
+  @property
+  def has_gold(self) -> bool:
+    """True if the task has gold scores."""
+    return self.spec.eval_split is not None
 
 
 def task_result(
@@ -60,14 +65,17 @@ def task_result(
   embeddings: Mapping[str, Embeddings] | None = None,
   transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
   drawn: bool = True,
-  prefix: str = "",
-  controls: Mapping[str, np.ndarray] | None = None,
+  matches: Mapping[str, np.ndarray] | None = None,
 ) -> TaskResult:
-  """Returns the result of a task, whose `evaluations` are {method: the result of `task_scores.evaluate`}.
+  """Returns the result of a task.
 
-  Drawings of the page need {method: embeddings} and transforms {method: function of embeddings [n, dim]}. `prefix`
-  stands before the names of splits, such as "STS-B " where a run has several tasks. `controls` are {name of a string
-  match: its cosines [n] on the evaluated split}.
+  Args:
+    task: the task.
+    evaluations: {method: the result of `task_scores.evaluate`}.
+    embeddings: {method: embeddings}, which the page draws; None for none.
+    transforms: {method: function of embeddings [n, dim]}, for `embeddings`.
+    drawn: whether the result has pairs and cosines, for the page and predictions.
+    matches: {name of a string match: its cosines [n] on the evaluated split}, see `controls.task_controls`.
   """
   # By split first, as results.json has them.
   scores: dict[str, dict[str, dict]] = {}
@@ -76,34 +84,15 @@ def task_result(
     cosines[method] = similarities
     for split, values in by_split.items():
       scores.setdefault(split, {})[method] = values
-  gains = bootstrap_gains(task, cosines)
-  lines, harm = _in_words({prefix + split: methods for split, methods in gains.items()})
-  # Why a score is NaN.
-  named_scores = {prefix + split: methods for split, methods in scores.items()}
-  missing = []
-  for split, methods in named_scores.items():
-    for method, values in methods.items():
-      if values.get("reason"):
-        missing.append(f"no score on {split} {report.method_name(method)}: {values['reason']}")
-  # What no encoder is needed for.
-  of_controls: dict[str, dict[str, dict]] = {}
-  for name, similarities in (controls or {}).items():
-    split = str(task.spec.eval_split)
-    for part, values in scores_of_split(split, task.splits[split], similarities, task.spec.metric).items():
-      of_controls.setdefault(part, {})[name] = values
-  lines += _control_lines(of_controls, prefix)
+  matches = matches or {}
   result = TaskResult(
-    name=task.spec.name,
-    scores=scores,
-    rows=report.rows(named_scores),
-    gains=gains,
-    gain_lines=lines,
-    harm=harm,
-    missing=missing,
-    has_gold=task.spec.eval_split is not None,
+    spec=task.spec,
     source=task.source,
-    question=_question(task.spec),
-    controls=of_controls,
+    scores=scores,
+    gains=_gains_over_baselines(task, cosines),
+    gains_over_match=_gains_over_match(task, cosines, matches.get(CHARACTERS)),
+    controls=_control_scores(task, matches),
+    match_cosines=matches,
   )
   if not drawn:
     return result
@@ -120,87 +109,61 @@ def task_result(
   return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)
 
 
-def _control_lines(controls, prefix):
-  """Returns a line for each split with the scores of string matches."""
-  lines = []
-  for split, by_name in controls.items():
-    texts = []
-    for name, values in by_name.items():
-      (score,) = [values[key] for key in HEADLINE if key in values]
-      texts.append(f"{name} not defined ({values['reason']})" if values["reason"] else f"{name} {score:.2f}")
-    lines.append(f"control on {prefix}{split}, a string match without an encoder: {', '.join(texts)}")
-  return lines
+def _control_scores(task, matches):
+  """Returns {split: {name of a string match: scores}}."""
+  scores: dict[str, dict[str, dict]] = {}
+  for name, similarities in matches.items():
+    split = task.spec.eval_split
+    for part, values in scores_of_split(split, task.splits[split], similarities, task.spec.metric).items():
+      scores.setdefault(part, {})[name] = values
+  return scores
 
 
-def _question(spec):
-  """Returns what gold says about a pair, and what the encoder does."""
-  if spec.eval_split is None or spec.kind == CLASSES:
-    return ""
-  low, high = spec.scale
-  grade = f"a grade, its gold, from {low:g}, the least similar, to {high:g}, the most similar"
-  if spec.kind == BINARY:
-    grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
-  elif (low, high) == SCALE:
-    grade = "a grade, its gold, up to 5, the same meaning"  # the lowest of SICK-R is 1
-  return (
-    f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's own grade is the "
-    "cosine of the embeddings of the two. Spearman, Pearson and AUC say how well both agree: 100 is the best."
-  )
-
-
-def bootstrap_gains(
-  task: TaskData, cosines: Mapping[str, Mapping[str, np.ndarray]]
-) -> dict[str, dict[str, dict[str, Any]]]:
-  """Returns {split: {method: gain}} of {method: {split: cosines [n]}}, in AUC if that is the metric, else Spearman."""
-  # It is over `WITHOUT_FLOW` or the first method; that of `WITHOUT_FLOW` itself is over `BEFORE_TRAINING`.
+def _gains_over_baselines(task, cosines):
+  """Returns {split: {method: gain}} over `WITHOUT_FLOW`, whose own gain is over `BEFORE_TRAINING`; without these two,
+  over the first method.
+  """
   split = task.spec.eval_split
   first = next(iter(cosines))
   if WITHOUT_FLOW in cosines:
     first = WITHOUT_FLOW
   if split not in cosines[first]:
     return {}
-  # {method: the method that its gain is over}
-  over = {}
+  baselines = {}
   if BEFORE_TRAINING in cosines:
-    over[first] = BEFORE_TRAINING
+    baselines[first] = BEFORE_TRAINING
   for method in cosines:
-    if method not in _BASELINES and method != first:
-      over[method] = first
-  metric = "auc" if task.spec.metric == "auc" else "spearman"
+    if method not in BASELINES and method != first:
+      baselines[method] = first
+  compared = {}
+  for method, baseline in baselines.items():
+    compared[method] = (baseline, cosines[baseline][split], cosines[method][split])
+  return _gains(task, compared)
+
+
+def _gains_over_match(task, cosines, match):
+  """Returns {split: {method: gain}} over the string match of calibrations, or of an encoder that has none."""
+  if match is None:
+    return {}
+  # Characters alone are the string match.
+  calibrated = [method for method in cosines if method not in BASELINES and not method.startswith(CHARACTERS)]
+  compared = {}
+  for method in calibrated or [method for method in cosines if method in BASELINES]:
+    compared[method] = (CHARACTERS, match, cosines[method][task.spec.eval_split])
+  return _gains(task, compared)
+
+
+def _gains(task, compared):
+  """Returns {split: {method: gain}} of {method: (name of the baseline, its cosines [n], the method's cosines [n])}."""
+  split = task.spec.eval_split
   pairs = task.splits[split]
+  metric = "auc" if task.spec.metric == "auc" else "spearman"
   gains = {}
   for name, rows, subsets in parts(split, pairs):
     of_part = {}
-    for method, baseline in over.items():
-      before, after = cosines[baseline][split][rows], cosines[method][split][rows]
-      gain = bootstrap_gain(before, after, pairs.scores[rows], subsets, metric=metric)
+    for method, (baseline, before, after) in compared.items():
+      gain = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, metric=metric)
       of_part[method] = {**dataclasses.asdict(gain), "over": baseline}
-    gains[name] = of_part
+    if of_part:
+      gains[name] = of_part
   return gains
-
-
-def _in_words(gains):
-  """Returns a line for each gain; and {method: sentences} of those over the encoder whose interval is below 0."""
-  lines = []
-  harm: dict[str, list[str]] = {}
-  for split, methods in gains.items():
-    for method, gain in methods.items():
-      metric, interval = _METRIC_NAMES[gain["metric"]], _interval(gain)
-      by = "" if list(methods) == [WITH_FLOW] else f" by {_prose_name(method)}"
-      if gain["over"] not in _BASELINES:
-        by += f" over {_prose_name(gain['over'])}"
-      elif gain["high"] < 0:
-        sentence = f"{_prose_name(method)} makes {metric} worse on {split}: {interval}; do without it"
-        harm.setdefault(method, []).append(sentence)
-      lines.append(f"gain in {metric} on {split}{by}: {interval}")
-  return lines, harm
-
-
-def _prose_name(method):
-  return _PROSE_NAMES.get(method) or report.method_name(method)
-
-
-def _interval(gain):
-  if gain["reason"]:
-    return f"{gain['gain']:+.2f}, no interval: {gain['reason']}"
-  return f"{gain['gain']:+.2f}, {100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"

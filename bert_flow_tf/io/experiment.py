@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import time
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,14 @@ def encoder_label(name: str) -> str:
   if (path.name in _OWN_FOLDERS or path.name.isdigit()) and path.parent.name:  # a number is a version's
     return f"{path.parent.name}-{path.name}"
   return path.name
+
+
+def public_name(name: str) -> str:
+  """Returns an encoder's name without the path of a folder or file on this machine, which others have no use for."""
+  path = os.path.expanduser(name.removeprefix(STATIC).removeprefix(SAVED_MODEL))
+  if os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index"):
+    return encoder_label(name)
+  return name
 
 
 class Stopwatch:

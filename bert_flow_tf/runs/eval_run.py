@@ -9,14 +9,15 @@ from absl import logging
 
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, find_senteval
 from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.io.text_table import aligned_table
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.runs import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.distribution import embedding_scope
@@ -73,9 +74,8 @@ def evaluate_models(
   with watch.timing("evaluating"):
     for task in tasks:
       evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
-      prefix = f"{task.spec.name} " if len(tasks) > 1 else ""
       matches = task_controls(model.encoder, task, model.max_seq_length)
-      results.append(task_result(task, evaluations, views, transforms, True, prefix, matches))
+      results.append(task_result(task, evaluations, views, transforms, matches=matches))
   return results
 
 
@@ -93,7 +93,7 @@ def evaluate_senteval(
   """Evaluates on SentEval's tasks (None: those with data), writes results.json and prints the table."""
   # `load` returns {method: model} and their entries of results.json. As published, embeddings are divided by their
   # length, and the classifier's settings and the file of the results are the original's.
-  settings, name = LITERATURE, report.RESULTS_FILE
+  settings, name = LITERATURE, result_files.RESULTS_FILE
   if as_published:
     settings, name = PUBLISHED, _PUBLISHED_RESULTS
   engine = find_senteval(path, batch_size, trusted, settings)
@@ -111,11 +111,14 @@ def evaluate_senteval(
     raise ConfigError(f"senteval={path}: {next(iter(failed.values()))}", argument="senteval")
   if folder is not None:
     senteval = {"by": engine.name, "failed": failed}
-    report.write_results(folder.path, {"results": scores, **of_models, "senteval": senteval, **(about or {})}, name)
+    result_files.write_results(
+      folder.path, {"results": scores, **of_models, "senteval": senteval, **(about or {})}, name
+    )
   rows: dict[str, dict] = {}
   for of_task in scores.values():
     rows |= of_task
-  print("\n".join(report.aligned(report.rows(rows), watch.seconds)))
+  lines = [*aligned_table(sentences.score_rows(rows)), sentences.spent(watch.seconds)]
+  print("\n".join(lines))
   if failed:
     count = f"{len(failed)} of {len(failed) + len(scores)} tasks failed"
     raise ConfigError(f"senteval: {count}: {', '.join(failed)}", argument="senteval")

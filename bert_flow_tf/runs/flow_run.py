@@ -19,13 +19,13 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
-from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name
+from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, public_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
+from bert_flow_tf.runs import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.choice import CANDIDATES, NONE
 from bert_flow_tf.training.devices import log_devices
@@ -235,22 +235,22 @@ class FlowRun:
       model.save(self.calibration_folder(method))
     transforms = {method: model.transform for method, model in self.models.items()}
     matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
-    result = task_result(self._task, evaluations, self._views, transforms, controls=matches)
+    result = task_result(self._task, evaluations, self._views, transforms, matches=matches)
     # What speaks against a calibration, by its folder.
-    warnings = {}
+    warnings, harmful = {}, sentences.warnings(result)
     for method in self.calibrated:
-      sentences = list(result.harm.get(method, []))
+      texts = list(harmful.get(method, []))
       if "warning" in self._cone and method != NONE:
-        sentences.insert(0, self._cone["warning"])
-      if sentences:
-        warnings[self.calibration_folder(method).name] = sentences
+        texts.insert(0, self._cone["warning"])
+      if texts:
+        warnings[self.calibration_folder(method).name] = texts
     # The original's file, and the page last: it shows that the rest is complete.
     if result.has_gold and WITH_FLOW in self.models:
       flow = self.models[WITH_FLOW].calibration
       values = original_eval_results(self._task, self._embeddings, flow, result.cosines[WITH_FLOW], self._steps)
-      report.write_eval_results(self.folder, values)
+      result_files.write_eval_results(self.folder, values)
     about = {"warnings": warnings, **self._describe(), **about}
-    path = RunFolder(self.folder).write(f"{self._task.spec.name}, {self._identity.name}", [result], about)
+    path = RunFolder(self.folder).write(f"{self._task.spec.name}, {public_name(self._identity.name)}", [result], about)
     return result, path
 
   def _describe(self):

@@ -13,14 +13,13 @@ from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.io.experiment import Stopwatch, public_name
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs import result_files, sentences, siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
 from bert_flow_tf.runs.siamese_training import SiameseTraining
@@ -163,7 +162,7 @@ class SiameseRun:
         l2_penalty=self._settings.l2_penalty,
         batch_size=batch_size,
       )
-    report.write_eval_results(self._folder, {**values, "global_step": self.step})
+    result_files.write_eval_results(self._folder, {**values, "global_step": self.step})
 
   def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
     """Writes the cosines of a split "test", "dev" or "full", or its embeddings, by default of the latest checkpoint."""
@@ -201,18 +200,18 @@ class SiameseRun:
       "seconds": self.watch.seconds,
       **self._about,
     }
-    if self._results or self._is_trained or not (self._folder / report.RESULTS_FILE).exists():
-      title = f"{self._task.name}, {identity.name}"
+    if self._results or self._is_trained or not (self._folder / result_files.RESULTS_FILE).exists():
+      title = f"{self._task.name}, {public_name(identity.name)}"
       path = self._files.write(title, self._results, about, predictions=False)
     if self._results:
       print_results(self._results, self.watch.seconds, path)
     else:
-      print(f"seconds: {report.spent(self.watch.seconds)}")
+      print(sentences.spent(self.watch.seconds))
 
 
 def write_facts(folder: pathlib.Path, facts: Mapping[str, Any]) -> None:
   """Writes training.json."""
-  files.write_text(folder / FACTS, json.dumps(checksums.sealed(report.plain(facts)), indent=2) + "\n")
+  files.write_text(folder / FACTS, json.dumps(checksums.sealed(result_files.plain(facts)), indent=2) + "\n")
 
 
 def read_facts(folder: pathlib.Path) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.evaluation import report
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, evaluate, pair_cosines
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.runs import result_files
 from bert_flow_tf.training.objectives import Classifier
 
 
@@ -44,7 +44,6 @@ def classification(
 ) -> TaskResult:
   """Returns the result of a classifier: by split accuracy and share of the majority class x 100, and cross entropy."""
   scores = {}
-  rows = [["split", "pairs", "accuracy x 100", "majority class x 100", "cross entropy"]]
   for split in splits:
     pairs = task.splits[split]
     first, second = final(model, embeddings, pairs)
@@ -62,8 +61,7 @@ def classification(
       "pairs": len(gold),
       "counts": dict(zip(task.labels, counts.tolist(), strict=True)),
     }
-    rows.append([split, str(len(gold)), f"{accuracy:.2f}", f"{majority:.2f}", f"{loss:.4f}"])
-  return TaskResult(task.name, scores, rows)
+  return TaskResult(task.spec, task.source, scores)
 
 
 def dev_score(
@@ -134,7 +132,7 @@ def write_cosines(path: pathlib.Path, sides: Sequence[np.ndarray]) -> np.ndarray
   """Writes the published `NAME_results.tsv`, the cosine of each pair of embeddings [n, dim], and returns them, [n]."""
   # str of a float32 has the fewest digits that give it back, as in the published code.
   cosines = pair_cosines(sides[0], sides[1], path.name).astype(np.float32)
-  report.write_text(path.parent, path.name, "".join(f"{cosine!s}\n" for cosine in cosines))
+  result_files.write_text(path.parent, path.name, "".join(f"{cosine!s}\n" for cosine in cosines))
   return cosines
 
 
@@ -143,7 +141,7 @@ def write_pooled(path: pathlib.Path, sides: Sequence[np.ndarray]) -> None:
   lines = []
   for a, b in zip(sides[0], sides[1], strict=True):
     lines.append(json.dumps({"embedding_a": _rounded(a), "embedding_b": _rounded(b)}) + "\n")
-  report.write_text(path.parent, path.name, "".join(lines))
+  result_files.write_text(path.parent, path.name, "".join(lines))
 
 
 def _rounded(embedding):
@@ -159,4 +157,4 @@ def write_labels(path: pathlib.Path, task: TaskData, pairs: SentencePairs, proba
   }
   for label, of_label in zip(task.labels, probabilities.T, strict=True):
     columns[f"p_{label}"] = of_label
-  report.write_pairs(path.parent, path.name, pairs, columns)
+  result_files.write_pairs(path.parent, path.name, pairs, columns)

@@ -24,6 +24,7 @@ from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.experiment import public_name
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
@@ -237,7 +238,7 @@ def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
     return metadata.without_folders(served.model.encoder)
   model = served.model
   encoder = metadata.without_folders(model.identity.to_dict())
-  encoder["name"] = metadata.public_name(model.encoder.name)
+  encoder["name"] = public_name(model.encoder.name)
   weighted_by = None
   if model.encoder.token_weights is not None:
     weighted_by = model.encoder.token_weights.name

@@ -9,7 +9,6 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, encoder_label
 from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.serving.settings import CARD, METADATA
 
@@ -44,14 +43,6 @@ the answers of this model; compare a server's answers with them. `metadata.json`
 Cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted without labels;
 on other text, measure it first. Scores are not probabilities.
 {cautions}{scores}"""
-
-
-def public_name(name: str) -> str:
-  """Returns an encoder's name without the path of a folder or file on this machine, which others have no use for."""
-  path = os.path.expanduser(name.removeprefix(STATIC).removeprefix(SAVED_MODEL))
-  if os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index"):
-    return encoder_label(name)
-  return name
 
 
 def without_folders(value: Any) -> Any:

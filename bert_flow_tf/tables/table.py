@@ -6,12 +6,13 @@ import json
 import math
 import pathlib
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
+from bert_flow_tf.io.text_table import markdown_table, one_line
 from bert_flow_tf.tables.known_encoders import known_encoder
 
 OURS, PUBLISHED = "ours", "published"
@@ -264,20 +265,6 @@ def _with_reason(cell, reasons):
   if cell.defined or not cell.reason:
     return cell.text()
   return f"{cell.text()} [{reasons.setdefault(cell.reason, len(reasons) + 1)}]"
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-  """Returns a table in Markdown, whose cells may have any text."""
-  lines = []
-  for row in (head, ["---"] * len(head), *rows):
-    cells = [one_line(cell).replace("|", "\\|") for cell in row]
-    lines.append(f"| {' | '.join(cells)} |\n")
-  return "".join(lines)
-
-
-def one_line(text: str) -> str:
-  """Returns text for Markdown: one line, in which names of models and files start no HTML."""
-  return " ".join(text.split()).replace("<", "&lt;")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,9 +20,9 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF, string_matches
-from bert_flow_tf.evaluation.report import plain
 from bert_flow_tf.evaluation.task_scores import HEADLINE, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
+from bert_flow_tf.runs.result_files import plain
 from bert_flow_tf.tables.inputs import (
   Inputs,
   change_encoder,

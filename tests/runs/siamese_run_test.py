@@ -13,8 +13,7 @@ from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation import report
-from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs import result_files, siamese_scores
 from bert_flow_tf.runs.siamese_parts import prefix_of
 from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
 from bert_flow_tf.runs.siamese_training import SiameseTraining
@@ -234,8 +233,8 @@ def test_lines_of_the_original(tmp_path):
         siamese_scores.write_pooled(path, (embeddings, -embeddings))
       elif file.endswith("eval_results.txt"):
         values = {"eval_loss": np.float32(1 / 3), "eval_pearsonr": np.float32(0.5), "loss": np.float32(0.25)}
-        report.write_eval_results(tmp_path, {**values, "global_step": 7})
-        (tmp_path / report.EVAL_FILE).rename(path)
+        result_files.write_eval_results(tmp_path, {**values, "global_step": 7})
+        (tmp_path / result_files.EVAL_FILE).rename(path)
       else:
         continue
       # facts.json has the first lines of each file.

@@ -32,16 +32,6 @@ def test_the_card_warns_of_its_own_calibration_alone(tmp_path):
     assert (f"**Warning**: {SENTENCE}." in card) == warned
 
 
-def test_an_export_names_no_folder_of_this_machine(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / "models" / "mine").mkdir(parents=True)
-  (tmp_path / "bert.ckpt.index").touch()
-  names = {f"{tmp_path}/models/mine": "mine", "models/mine": "mine", f"static:{tmp_path}/models/mine": "static-mine"}
-  names |= {"bert.ckpt": "bert.ckpt", f"{tmp_path}/bert.ckpt": "bert.ckpt", "/gone/model": "gone-model"}
-  names |= {name: name for name in ("mini", "static:mini", "google-bert/bert-base-uncased")}
-  assert {name: metadata.public_name(name) for name in names} == names
-
-
 def test_no_folder_of_this_machine_is_published(tmp_path):
   published = {
     "/home/me/my pairs": "my pairs",

@@ -1,11 +1,11 @@
-"""Results of a run, as files and as a table on the terminal."""
+"""Files of a run's results: results.json, eval_results.txt and tables of pairs."""
 
 import dataclasses
 import json
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,6 @@ from bert_flow_tf.io import checksums, files
 RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"
 EVAL_FILE = "eval_results.txt"
-
-# Scores of a method on a split: key in results.json -> name in the table.
-SCORES = {
-  "spearman": "Spearman",
-  "pearson": "Pearson",
-  "spearman_wmean": "Spearman, wmean of subsets",
-  "spearman_mean": "Spearman, mean of subsets",
-  "spearman_all": "Spearman, all pairs",
-  "pearson_wmean": "Pearson, wmean of subsets",
-  "auc": "AUC",
-  "accuracy": "accuracy",
-  "f1": "F1",
-  "cosine_of_random_pairs": "mean cosine of random pairs",
-  "participation_ratio": "participation ratio",
-}
 
 
 def write_results(folder: str | os.PathLike, results: Mapping[str, Any], name: str = RESULTS_FILE) -> None:
@@ -74,59 +59,6 @@ def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -
   """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
   lines = [f"{key} = {value!s}\n" for key, value in sorted(values.items())]
   write_text(folder, EVAL_FILE, "".join(lines))
-
-
-def rows(results: Mapping[str, dict[str, dict]]) -> list[list[str]]:
-  """Returns a table of {split: {method: scores}}: a row for each split and score, a column for each method."""
-  methods = ["without_flow", "with_flow"]
-  if results:
-    methods = list(next(iter(results.values())))
-  header = ["split", "pairs", "x 100"]
-  for method in methods:
-    if method == "without_flow" and "before_training" in methods:
-      header.append("after training")
-    else:
-      header.append(method_name(method))
-  # The change stands only where there are two methods.
-  if len(methods) == 2:
-    header.append("change")
-  lines = [header]
-  for split, by_method in results.items():
-    first = by_method[methods[0]]
-    for key, name in SCORES.items():
-      if key not in first:
-        continue
-      cells = [split, str(first["pairs"]), name]
-      for method in methods:
-        cells.append(f"{by_method[method][key]:.2f}")
-      if len(methods) == 2:
-        cells.append(f"{by_method[methods[1]][key] - first[key]:+.2f}")
-      lines.append(cells)
-  return lines
-
-
-def method_name(method: str) -> str:
-  """Returns the name that a reader sees of a method in results.json: "uncalibrated", "flow", "flow 2", "sn"."""
-  return method.replace("without_flow", "uncalibrated").replace("with_flow", "flow").replace("_", " ")
-
-
-def aligned(rows: Sequence[Sequence[str]], seconds: Mapping[str, float] | None = None) -> list[str]:
-  """Returns the lines of a table with aligned columns, the first row is the header; and the seconds below it."""
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  lines = []
-  for row in rows:
-    cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-    lines.append("  ".join(cells).rstrip())
-  rule = ["-" * width for width in widths]
-  lines.insert(1, "  ".join(rule))
-  if seconds:
-    lines.append(f"seconds: {spent(seconds)}")
-  return lines
-
-
-def spent(seconds: Mapping[str, float]) -> str:
-  """Returns the seconds by kind of work in one line: "embedding 1.5, fitting 8.9"."""
-  return ", ".join(f"{work} {value:.1f}" for work, value in seconds.items())
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""bert_flow_tf/evaluation/page.py: what a run's page shows, and that it needs no other file."""
+"""runs/page.py: what a run's page shows, and that it needs no other file."""
 
 import html.parser
 import re
@@ -12,10 +12,11 @@ from scipy import stats
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import find_task
-from bert_flow_tf.evaluation import page
+from bert_flow_tf.data.tasks import KINDS, find_task
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.evaluation.result import TaskResult, task_result
+from bert_flow_tf.runs import page, sentences
+from tests.evaluation.results import BETTER, WORSE, result_of
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
 ABOUT = {
@@ -104,7 +105,6 @@ def test_page(tmp_path):
     couples = [(i, j) for i in range(COUNT) for j in range(COUNT) if gold[i] > gold[j]]
     share.append(round(100 * np.mean([values[i] > values[j] for i, j in couples])))
   assert f"{share[0]} times before (uncalibrated), {share[1]} times after (flow);" in text
-  assert "to 5, the same meaning" in text
   assert "<pre>python run.py --seed=1</pre>" in text and "<details open" not in text
   # The ranks in the tables of pairs that moved, by SciPy.
   scored = ~np.isnan(gold)
@@ -127,30 +127,40 @@ def test_page(tmp_path):
 def test_labels_and_no_gold(tmp_path, gold, drawings):
   text, *_ = write(tmp_path, gold, "MRPC" if drawings == 3 else "custom")
   assert Page(text).tags.count("figure") == drawings
-  assert ("No gold scores: the table says" in text) == (drawings == 2)
+  assert ("has no gold scores: the table says" in text) == (drawings == 2)
 
 
 def test_warnings_are_shown_once(tmp_path):
   """Shows the result's warnings with their task, also where results.json names none."""
-  harmful = "the flow makes Spearman worse"
-  shown = TaskResult("a task", {}, [["split", "pairs"], ["test", "3"]], harm={"with_flow": [harmful]})
+  result = result_of(*WORSE)
+  ((harmful,),) = sentences.warnings(result).values()
   about = {"warnings": {"flow": ["no cone", harmful], "sn": ["no cone"]}}
   for found, expected in ((about, ["no cone", harmful]), ({}, [harmful])):
-    text = page.write_page(tmp_path, "a title", [shown], found).read_text(encoding="utf-8")
+    text = page.write_page(tmp_path, "a title", [result], found).read_text(encoding="utf-8")
     assert re.findall('<p class="warning">(.*)</p>', text) == expected
 
 
 def test_without_scores_and_with_one_method(tmp_path):
-  """Writes a table's header alone, where no split has gold; one method is neither before nor after."""
-  header = ["split", "pairs", "x 100", "uncalibrated"]
-  text = page.write_page(tmp_path, "a title", [TaskResult("a task", {}, [header])], {}).read_text(encoding="utf-8")
-  assert Page(text).rows == [header]
-  pairs = SentencePairs(["a", "b"], ["c", "d"], np.array([1.0, 2.0]))
-  rows = [header, ["test", "2", "Spearman", "100.00"]]
-  cosines = {"without_flow": np.array([0.1, 0.2])}
-  shown = TaskResult("a task", {}, rows, pairs=pairs, cosines=cosines, question="Why?")
-  text = page.write_page(tmp_path, "a title", [shown], {}).read_text(encoding="utf-8")
-  assert "<p>Why? Take two pairs" in text and "100 times (uncalibrated);" in text
+  """One method is neither before nor after; without scores there is no table."""
+  result = TaskResult(find_task("STS-B"), "a file", {})
+  assert Page(page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")).rows == []
+  result = result_of(BETTER[0])
+  text = page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")
+  assert re.search(r"Take two pairs .* order \d+ times \(uncalibrated\); by guessing", text)
+
+
+def test_the_string_match_in_the_same_unit_and_what_it_means(tmp_path):
+  result = result_of(*BETTER, matches={"tf-idf of word pieces": 0.5, "characters": 0.0})
+  text = page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")
+  assert "a string match without an encoder 100 times (characters);" in text
+  assert "<p>the string match is better than the flow on test: " in text
+
+
+def test_scores_of_a_classifier(tmp_path):
+  scores = {"dev": {"accuracy": 75.0, "majority": 50.0, "loss": 0.5, "pairs": 4, "counts": {"yes": 2, "no": 2}}}
+  result = TaskResult(find_task("SNLI", KINDS), "a file", scores)
+  rows = Page(page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")).rows
+  assert rows[1] == ["dev", "4", "75.00", "50.00", "0.5000"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,272 @@
+"""Page of a run, `report.html`: one file with its drawings, for light and dark screens, without network."""
+
+import functools
+import html
+import json
+import math
+import os
+import pathlib
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf._version import __version__
+from bert_flow_tf.evaluation import figures
+from bert_flow_tf.evaluation.controls import CHARACTERS
+from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
+from bert_flow_tf.evaluation.metrics import random_pair_cosines
+from bert_flow_tf.evaluation.result import TaskResult
+from bert_flow_tf.progress import counted
+from bert_flow_tf.runs import result_files, sentences
+
+PAGE_FILE = "report.html"
+
+# Named blocks of HTML.
+_TEMPLATE = pathlib.Path(__file__).with_name("page.html")
+# Pairs in each of the two tables of pairs that moved.
+_MOVED = 8
+# Pairs whose order is compared.
+_ORDERED = 2000
+# Entries of results.json that say how the run was made.
+_ABOUT = (
+  "flags",
+  "encoder",
+  "data",
+  "flow_corpus",
+  "fitted_on",
+  "calibrations",
+  "auto",
+  "training",
+  "versions",
+  "seconds",
+)
+
+
+class _Html(str):
+  """Finished HTML; any other str is text."""
+
+
+@functools.cache
+def _blocks():
+  """Returns {name: template} of the blocks."""
+  texts = re.split(r"<!-- block (\w+) -->\n", _TEMPLATE.read_text(encoding="utf-8"))
+  return {name: string.Template(text) for name, text in zip(texts[1::2], texts[2::2], strict=True)}
+
+
+def _block(name: str, **values: str) -> _Html:
+  """Returns a block of the template with its values, of which those that are text are escaped."""
+  escaped = {key: value if isinstance(value, _Html) else html.escape(value) for key, value in values.items()}
+  return _Html(_blocks()[name].substitute(escaped))
+
+
+def _join(parts: Iterable[_Html]) -> _Html:
+  return _Html("".join(parts))
+
+
+def write_page(
+  folder: str | os.PathLike, title: str, results: Sequence[TaskResult], about: Mapping[str, Any]
+) -> pathlib.Path:
+  """Writes `report.html` of the tasks and of what results.json has `about` the run; returns its path."""
+  # A warning stands once: with its task, or else at the top.
+  of_tasks = {line for result in results for line in _warnings_of(result)}
+  at_top: dict[str, None] = {}
+  for lines in about.get("warnings", {}).values():
+    at_top |= dict.fromkeys(line for line in lines if line not in of_tasks)
+  tasks = []
+  for result in results:
+    if len(results) > 1:
+      tasks.append(_block("heading", text=result.name))
+    tasks += _task(result)
+  text = _block(
+    "page",
+    title=title,
+    warnings=_join(_block("warning", text=line) for line in at_top),
+    tasks=_join(tasks),
+    run=_run(about),
+    version=__version__,
+  )
+  return result_files.write_text(folder, PAGE_FILE, text)
+
+
+def _warnings_of(result):
+  """Returns the sentences about methods that make a score worse."""
+  return [sentence for of_method in sentences.warnings(result).values() for sentence in of_method]
+
+
+def _task(result):
+  """Returns the blocks of a task."""
+  # A reader sees the methods' names, not those of results.json.
+  cosines = {sentences.method_name(method): values for method, values in result.cosines.items()}
+  sides = {sentences.method_name(method): of_method for method, of_method in result.embeddings.items()}
+  blocks = []
+  question = sentences.question(result)
+  if question:
+    blocks.append(_block("paragraph", text=f"{question} {_order(result, cosines)}"))
+  if sentences.is_of_classifier(result):
+    blocks.append(_table(sentences.classifier_rows(result.scores)))
+  elif result.scores:
+    blocks.append(_table(sentences.scores_by_method(result.scores)))
+  blocks += [_block("paragraph", text=line) for line in sentences.comparisons(result)]
+  blocks += [_block("warning", text=line) for line in _warnings_of(result)]
+  if result.pairs is None:
+    return blocks
+
+  gold = result.pairs.scores
+  scored = np.flatnonzero(~np.isnan(gold))
+  if len(scored):
+    blocks.append(_drawing_of_gold(cosines, gold))
+  else:
+    blocks.append(_block("paragraph", text=sentences.without_gold(result)))
+  if sides:
+    blocks += _drawings_of_embeddings(sides, cosines)
+  if len(scored) and len(cosines) > 1:
+    before, after = list(cosines)[:2]
+    blocks.append(_moved(result.pairs, scored, (before, cosines[before]), (after, cosines[after])))
+  return blocks
+
+
+def _order(result, cosines):
+  """Returns a sentence with the share of two pairs of different gold that cosines {method: [n]} order as gold."""
+  if result.pairs is None:
+    return ""
+  scored = np.flatnonzero(~np.isnan(result.pairs.scores))
+  scored = scored[:: max(math.ceil(len(scored) / _ORDERED), 1)]
+  gold = result.pairs.scores[scored]
+  higher = gold[:, None] > gold
+  if not higher.any():
+    return ""
+  texts = []
+  for method, values in cosines.items():
+    when = "after " if texts else "before "
+    if len(cosines) == 1:
+      when = ""
+    texts.append(f"{_percentage(values[scored], higher)} times {when}({method})")
+  by_match = ""
+  if CHARACTERS in result.match_cosines:
+    share = _percentage(result.match_cosines[CHARACTERS][scored], higher)
+    by_match = f", and a string match without an encoder {share} times ({CHARACTERS})"
+  return (
+    f"Take two pairs with different gold: of 100 times, the cosines put them in the right order {', '.join(texts)}"
+    f"{by_match}; by guessing it would be 50."
+  )
+
+
+def _percentage(values, higher):
+  """Returns how many of 100 couples of pairs, bool [n, n], values [n] order as gold; an equal couple counts half."""
+  differences = np.subtract.outer(values, values)[higher]
+  share = 100 * (np.mean(differences > 0) + np.mean(differences == 0) / 2)
+  return f"{share:.0f}"
+
+
+def _drawing(title, drawn, caption):
+  """Returns a heading, and figures next to each other with their caption."""
+  panels = _join(_Html(figures.inline_svg(figure)) for figure in drawn)
+  return _block("drawing", title=title, panels=panels, caption=caption)
+
+
+def _drawing_of_gold(cosines, gold):
+  """Returns the drawing of cosines {method: [n]} and gold [n], which are scores or labels, NaN for none."""
+  title = "Similarity and gold"
+  scored = ~np.isnan(gold)
+  if not np.isin(gold[scored], (0, 1)).all():
+    caption = "A dot is a pair. The better a method, the more its cosines rise with the gold scores."
+    of_scored = {method: values[scored] for method, values in cosines.items()}
+    return _drawing(title, figures.gold_figures(of_scored, gold[scored]), caption)
+  zero, one = {}, {}
+  for method, values in cosines.items():
+    zero[method], one[method] = values[gold == 0], values[gold == 1]
+  drawn = figures.histogram_figures(zero, one, ("label 0", "label 1"))
+  return _drawing(title, drawn, "The better a method, the less the two labels overlap.")
+
+
+def _drawings_of_embeddings(sides, cosines):
+  """Returns the drawings that need embeddings: cosines of pairs and of random pairs, and spectra."""
+  random_pairs, spectra = {}, {}
+  for name, (a, b) in sides.items():
+    random_pairs[name] = random_pair_cosines(a, b)
+    spectra[name] = singular_spectrum(sample(np.concatenate([a, b])))
+  histograms = figures.histogram_figures(random_pairs, cosines, ("random pairs", "pairs"))
+  of_histograms = (
+    "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone."
+  )
+  of_spectra = (
+    "Flat: the embeddings spread in all directions. Steep: few directions carry nearly everything. A drop at the last "
+    "index: the layer normalization of a BERT leaves nearly nothing in one direction."
+  )
+  return [
+    _drawing("Cosines", histograms, of_histograms),
+    _drawing("Singular values", [figures.spectrum_figure(spectra, width=5.5)], of_spectra),
+  ]
+
+
+def _moved(pairs, scored, first, second):
+  """Returns tables of the pairs whose rank moved most between two methods (name, cosines), to and from gold's rank."""
+  (first_name, first_cosines), (second_name, second_cosines) = first, second
+  gold = _percentiles(pairs.scores[scored])
+  before, after = _percentiles(first_cosines[scored]), _percentiles(second_cosines[scored])
+  # How much nearer to gold's rank the second method is.
+  nearer = np.abs(before - gold) - np.abs(after - gold)
+  order = np.argsort(-nearer, kind="stable")
+  toward, away = order[:_MOVED], order[::-1][:_MOVED]
+  tables = []
+  for rows in (toward[nearer[toward] > 0], away[nearer[away] < 0]):
+    cells = [["pair", "gold", "by gold", first_name, second_name]]
+    for row in rows:
+      number = int(scored[row])
+      texts = [f"{pairs.sentences_a[number]}\n{pairs.sentences_b[number]}", f"{pairs.scores[number]:.4g}"]
+      texts += [f"{values[row]:.0f}" for values in (gold, before, after)]
+      cells.append(texts)
+    tables.append(_table(cells) if len(rows) else _block("paragraph", text="No pair."))
+  toward_table, away_table = tables
+  return _block(
+    "moved",
+    pairs=counted(len(scored), "pair"),
+    first=first_name,
+    second=second_name,
+    toward=toward_table,
+    away=away_table,
+  )
+
+
+def _percentiles(values):
+  """Returns ranks [n] from 0 to 100, ties at their mean rank."""
+  from scipy import stats  # here, as its import takes half a second
+
+  return 100.0 * (stats.rankdata(values) - 1) / max(len(values) - 1, 1)
+
+
+def _run(about):
+  """Returns the command, and the entries of results.json that say how the run was made, folded."""
+  blocks = []
+  if "command" in about:
+    blocks.append(_block("command", text=about["command"]))
+  for name in _ABOUT:
+    if name in about:
+      text = json.dumps(result_files.plain(about[name]), indent=2, ensure_ascii=False)
+      blocks.append(_block("details", title=name.replace("_", " "), text=text))
+  return _join(blocks)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> _Html:
+  """Returns an HTML table of plain text, numbers to the right; the first row is the header, a single cell a heading."""
+  full = [row for row in rows if len(row) > 1]
+  numbers = [all(map(_is_number, column[1:])) for column in zip(*full, strict=True)]
+  lines = []
+  for index, row in enumerate(rows):
+    if len(row) == 1 < len(numbers):
+      lines.append(f'<tr><th class="group" colspan="{len(numbers)}">{html.escape(row[0])}</th></tr>')
+      continue
+    tag = "td" if index else "th"
+    cells = []
+    for number, cell in zip(numbers, row, strict=True):
+      kind = ' class="number"' if number else ""
+      cells.append(f"<{tag}{kind}>{html.escape(cell)}</{tag}>")
+    lines.append(f"<tr>{''.join(cells)}</tr>")
+  return _Html("<table>\n" + "\n".join(lines) + "\n</table>\n")
+
+
+def _is_number(cell):
+  return cell in ("", "nan") or cell.lstrip("+-").replace(".", "", 1).isdigit()

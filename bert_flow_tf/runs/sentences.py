@@ -1,0 +1,258 @@
+"""Results in words: tables of scores, and sentences for the terminal, the log and the page of a run."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bert_flow_tf.data.semeval import SCALE
+from bert_flow_tf.data.task import BINARY, CLASSES
+from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.evaluation.result import BASELINES, TaskResult
+from bert_flow_tf.evaluation.task_scores import HEADLINE, WITH_FLOW, WITHOUT_FLOW
+
+# Scores of a method on a split: key in results.json -> name in the table.
+SCORES = {
+  "spearman": "Spearman",
+  "pearson": "Pearson",
+  "spearman_wmean": "Spearman, wmean of subsets",
+  "spearman_mean": "Spearman, mean of subsets",
+  "spearman_all": "Spearman, all pairs",
+  "pearson_wmean": "Pearson, wmean of subsets",
+  "auc": "AUC",
+  "accuracy": "accuracy",
+  "f1": "F1",
+  "cosine_of_random_pairs": "mean cosine of random pairs",
+  "participation_ratio": "participation ratio",
+}
+_PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
+_METRIC_NAMES = {"auc": "AUC", "spearman": "Spearman"}
+_WITHOUT_GOLD = "the table says how far the sentences spread, not which method is better"
+_REMEDY = (
+  "such scores need little more than shared words; an encoder trained for similarity, such as all-MiniLM-L6-v2, with "
+  "calibration none, finds paraphrases without them"
+)
+
+
+def method_name(method: str) -> str:
+  """Returns the name that a reader sees of a method in results.json: "uncalibrated", "flow", "flow 2", "sn"."""
+  return method.replace("without_flow", "uncalibrated").replace("with_flow", "flow").replace("_", " ")
+
+
+def _prose_name(method):
+  """Returns a method's name in a sentence about what it changes."""
+  return _PROSE_NAMES.get(method) or method_name(method)
+
+
+def _score_owner(method):
+  """Returns a method's name in a sentence about its score."""
+  return "the encoder" if method in BASELINES else _prose_name(method)
+
+
+def prefix_of(result: TaskResult, results: Sequence[TaskResult]) -> str:
+  """Returns what stands before the names of a result's splits: the task's name if there are several results."""
+  if len(results) == 1:
+    return ""
+  return f"{result.name} "
+
+
+def score_table(results: Sequence[TaskResult]) -> list[list[str]]:
+  """Returns the rows of the scores of tasks with the same methods, the header first."""
+  table: list[list[str]] = []
+  for result in results:
+    prefix = prefix_of(result, results)
+    scores = {prefix + split: methods for split, methods in result.scores.items()}
+    rows = classifier_rows(scores) if is_of_classifier(result) else score_rows(scores)
+    table += rows[1:] if table else rows
+  return table
+
+
+def score_rows(scores: Mapping[str, Mapping[str, Mapping]]) -> list[list[str]]:
+  """Returns a table of {split: {method: scores}}: a row per split and score, a column per method."""
+  methods = [WITHOUT_FLOW, WITH_FLOW]
+  if scores:
+    methods = list(next(iter(scores.values())))
+  header = ["split", "pairs", "x 100", *_column_names(methods)]
+  table = [header]
+  for split, by_method in scores.items():
+    for key in score_keys(by_method):
+      values = [by_method[method][key] for method in methods]
+      pairs = str(by_method[methods[0]]["pairs"])
+      table.append([split, pairs, SCORES[key], *_values_and_change(values)])
+  return table
+
+
+def score_keys(by_method: Mapping[str, Mapping]) -> list[str]:
+  """Returns the keys of the scores that {method: scores} has, in the order of the table."""
+  first = next(iter(by_method.values()))
+  return [key for key in SCORES if key in first]
+
+
+def _column_names(methods):
+  """Returns names of columns for methods; two of them have their change as a third column."""
+  names = list(map(method_name, methods))
+  if "before_training" in methods and WITHOUT_FLOW in methods:
+    names[methods.index(WITHOUT_FLOW)] = "after training"
+  if len(methods) == 2:
+    names.append("change")
+  return names
+
+
+def _values_and_change(values):
+  texts = [f"{value:.2f}" for value in values]
+  if len(values) == 2:
+    texts.append(f"{values[1] - values[0]:+.2f}")
+  return texts
+
+
+def scores_by_method(scores: Mapping[str, Mapping[str, Mapping]]) -> list[list[str]]:
+  """Returns a table of {split: {method: scores}}: a row per method, a column per score, and headings of one cell."""
+  keys: dict[str, None] = {}
+  for by_method in scores.values():
+    keys |= dict.fromkeys(score_keys(by_method))
+  table = [["x 100", *map(SCORES.__getitem__, keys)]]
+  for split, by_method in scores.items():
+    methods = list(by_method)
+    table.append([f"{split}, {by_method[methods[0]]['pairs']} pairs"])
+    columns = []
+    for key in keys:
+      cells = [""] * len(_column_names(methods))
+      if key in by_method[methods[0]]:
+        cells = _values_and_change([by_method[method][key] for method in methods])
+      columns.append(cells)
+    table += map(list, zip(_column_names(methods), *columns, strict=True))
+  return table
+
+
+def is_of_classifier(result: TaskResult) -> bool:
+  """Returns whether scores are a classifier's, which has one method."""
+  return any("majority" in scores for scores in result.scores.values())
+
+
+def classifier_rows(scores: Mapping[str, Mapping]) -> list[list[str]]:
+  """Returns a table of a classifier's {split: scores}."""
+  table = [["split", "pairs", "accuracy x 100", "majority class x 100", "cross entropy"]]
+  for split, values in scores.items():
+    shares = [f"{values['accuracy']:.2f}", f"{values['majority']:.2f}"]
+    table.append([split, str(values["pairs"]), *shares, f"{values['loss']:.4f}"])
+  return table
+
+
+def comparisons(result: TaskResult, prefix: str = "") -> list[str]:
+  """Returns sentences about gains, about string matches, and about what these mean."""
+  return [*_gain_lines(result, prefix), *_control_lines(result, prefix), *_conclusion(result, prefix)]
+
+
+def _gain_lines(result, prefix):
+  """Returns a line for each gain."""
+  lines = []
+  for split, methods in result.gains.items():
+    for method, gain in methods.items():
+      by = "" if list(methods) == [WITH_FLOW] else f" by {_prose_name(method)}"
+      if gain["over"] not in BASELINES:
+        by += f" over {_prose_name(gain['over'])}"
+      lines.append(f"gain in {_METRIC_NAMES[gain['metric']]} on {prefix}{split}{by}: {_interval(gain)}")
+  return lines
+
+
+def _control_lines(result, prefix):
+  """Returns lines for each split: the scores of string matches, and the gains over the better one."""
+  lines = []
+  for split, by_name in result.controls.items():
+    texts = []
+    for name, values in by_name.items():
+      (score,) = [values[key] for key in HEADLINE if key in values]
+      texts.append(f"{name} not defined ({values['reason']})" if values["reason"] else f"{name} {score:.2f}")
+    lines.append(f"control on {prefix}{split}, a string match without an encoder: {', '.join(texts)}")
+    gains = result.gains_over_match.get(split, {})
+    for method, gain in gains.items():
+      by = "" if len(gains) == 1 else f" by {_score_owner(method)}"
+      lines.append(f"over the string match ({gain['over']}) on {prefix}{split}{by}: {_interval(gain)}")
+  return lines
+
+
+def _conclusion(result, prefix):
+  """Returns a sentence if the string match is as good as a method on the evaluated split, and what would help."""
+  split = result.spec.eval_split
+  better, equal = [], []
+  for method, gain in result.gains_over_match.get(split, {}).items():
+    name = _score_owner(method)
+    if gain["high"] < 0:
+      better.append(name)
+    elif gain["low"] <= 0:
+      equal.append(name)
+  parts = []
+  if better:
+    parts.append(f"better than {' and '.join(better)}")
+  if equal:
+    parts.append(f"as good as {' and '.join(equal)}")
+  if not parts:
+    return []
+  return [f"the string match is {' and '.join(parts)} on {prefix}{split}: {_REMEDY}"]
+
+
+def warnings(result: TaskResult, prefix: str = "") -> dict[str, list[str]]:
+  """Returns {method: a sentence for each split on which it makes the score worse, by its interval}."""
+  sentences: dict[str, list[str]] = {}
+  for split, methods in result.gains.items():
+    for method, gain in methods.items():
+      if gain["over"] in BASELINES and gain["high"] < 0:
+        metric = _METRIC_NAMES[gain["metric"]]
+        sentence = f"{_prose_name(method)} makes {metric} worse on {prefix}{split}: {_interval(gain)}; do without it"
+        sentences.setdefault(method, []).append(sentence)
+  return sentences
+
+
+def missing_scores(result: TaskResult, prefix: str = "") -> list[str]:
+  """Returns sentences that say why scores are NaN."""
+  sentences: list[str] = []
+  if is_of_classifier(result):
+    return sentences
+  for split, methods in result.scores.items():
+    for method, values in methods.items():
+      if values.get("reason"):
+        sentences.append(f"no score on {prefix}{split} {method_name(method)}: {values['reason']}")
+  return sentences
+
+
+def without_gold(result: TaskResult) -> str:
+  """Returns a sentence for a task without gold scores."""
+  return f"{result.name} has no gold scores: {_WITHOUT_GOLD}"
+
+
+def question(result: TaskResult) -> str:
+  """Returns sentences for a reader who does not know the task: what was asked, what gold's ends mean; "" for none."""
+  spec = result.spec
+  if spec.eval_split is None or spec.kind == CLASSES:
+    return ""
+  grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
+  if spec.kind != BINARY:
+    grade = f"a grade, its gold, from {_range(result)}"
+  return (
+    f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's own grade is the "
+    "cosine of the embeddings of the two. Spearman, Pearson and AUC say how well both agree: 100 is the best."
+  )
+
+
+def _range(result):
+  """Returns the ends of gold's range with their meaning."""
+  spec = result.spec
+  low, high = spec.scale
+  if result.pairs is not None:
+    low, high = np.nanmin(result.pairs.scores), np.nanmax(result.pairs.scores)
+  # A file of the user's own has grades of the user's own.
+  if spec.load == find_task("custom").load or spec.scale != SCALE:
+    return f"{low:g}, the least similar, to {high:g}, the most similar"
+  # SICK's lowest grade is 1.
+  return f"{np.floor(low):g}, nothing in common, to 5, the same meaning"
+
+
+def _interval(gain):
+  if gain["reason"]:
+    return f"{gain['gain']:+.2f}, no interval: {gain['reason']}"
+  return f"{gain['gain']:+.2f}, {100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"
+
+
+def spent(seconds: Mapping[str, float]) -> str:
+  """Returns the seconds by kind of work in one line: "seconds: embedding 1.5, fitting 8.9"."""
+  texts = [f"{work} {value:.1f}" for work, value in seconds.items()]
+  return f"seconds: {', '.join(texts)}"
