@@ -180,3 +180,22 @@ def test_in_a_browser(tmp_path):
     sizes[name] = image.imread(picture)[..., :3]  # red, green and blue, [height, width, 3] from 0 to 1
   assert sizes["light"].mean() > 0.8 > 0.3 > sizes["dark"].mean()
   assert min(pixels.std() for pixels in sizes.values()) > 0.05  # something is drawn
+
+
+@pytest.mark.slow
+def test_a_phone_needs_no_scrolling_sideways(tmp_path):
+  """At 400 pixels the page is no wider than the window, whatever its title; tables scroll by themselves."""
+  browser = shutil.which("chromium") or shutil.which("google-chrome")
+  if browser is None:
+    pytest.skip("Chromium is not installed (apt-get install chromium)")
+  result = result_of(*BETTER, ("whitening+characters-1024", 0.1), matches={"characters": 0.1})
+  page.write_page(tmp_path, f"STS-B, {'long_name' * 20}", [result], {"command": "x" * 300})
+  frame = '<iframe id="page" src="report.html" width="400" height="900"></iframe><p id="width"></p>'
+  script = "const root = document.getElementById('page').contentDocument.documentElement;"
+  script += "document.getElementById('width').textContent = root.scrollWidth - root.clientWidth"
+  (tmp_path / "frame.html").write_text(f'<body onload="{script}">{frame}</body>')
+  command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom"]
+  done = subprocess.run(
+    [*command, f"file://{tmp_path}/frame.html"], capture_output=True, text=True, timeout=120, check=True
+  )
+  assert re.search(r'<p id="width">(-?\d+)</p>', done.stdout)[1] == "0"
