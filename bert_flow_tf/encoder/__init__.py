@@ -1,6 +1,29 @@
-"""Encoders of sentences: text to ids, hidden states, and the poolings that make one embedding of them.
+"""Encoders: from sentences to embeddings, float32 [n, dim].
 
-In the order of imports: pooling and cache; transformer/; settings and identity; checkpoints/; text/; graph/;
-text_encoder, the base of all encoders; other/ and user_model; transformer_encoder; layer, the encoder in a Keras model;
-sentence_encoder, which loads every kind; encoder_graph and saving.
+Text becomes ids of tokens, ids become hidden states, and a pooling makes one embedding per sentence. The classes that
+compute import TensorFlow, so they are imported from their modules; `bert_flow_tf` has `SentenceEncoder`.
+
+Files and folders in reading order (BUILD has the order of imports):
+
+    sentence_encoder     SentenceEncoder: loads every kind of encoder; the place to begin
+    transformer_encoder  a transformer, or its word rows alone, as an encoder
+    text_encoder         TextEncoder, the base of all encoders: `encode`, cache, identity
+    settings             EncoderSettings: flags, keywords and identity derive from its fields
+    pooling              names of poolings and what they compute
+    cache                embeddings that are kept on disk
+    identity             everything that decides an embedding
+    transformer/         BERT and its relatives as `tf.Module`
+    checkpoints/         the files of an encoder
+    text/                tokenizers, weights of tokens, characters
+    other/               SavedModels and word vectors as encoders
+    user_model           a TFBertModel of the user's as an encoder
+    layer                the encoder as a Keras layer
+    graph/               the tokenizers as TensorFlow graphs
+    encoder_graph        tokenizer, transformer and pooling in one graph, for exports
+    saving               an encoder as a Hugging Face folder
 """
+
+from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.settings import EncoderSettings
+
+__all__ = ["EncoderSettings", "Pooling"]

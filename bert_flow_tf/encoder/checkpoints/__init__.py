@@ -1,1 +1,13 @@
-"""Files of encoders: where they are, what they declare, their weights."""
+"""Files of encoders: where they are, what they declare, and their weights.
+
+Files, in the order in which to read them:
+
+    loading        the model of an encoder, from whatever files its settings name; the place to begin
+    source         finds the files by the encoder's name: packaged, in a folder, in the hub's cache
+    files          EncoderFiles: the small files of a folder, read once and checked
+    declared       pooling, length and letter case that a folder of sentence-transformers declares
+    hugging_face   weights of safetensors and HDF5 files
+    google         Google's folders of a TensorFlow 1 checkpoint
+    tf1            checkpoints of TensorFlow 1
+    tf1_names      BERT's variables under their names in these checkpoints
+"""
