@@ -102,6 +102,22 @@ def test_states_are_those_of_the_equations(values, lengths):
   np.testing.assert_allclose(states, expected, atol=2e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("values", [MODERNBERT, DEBERTA])
+def test_the_first_token_alone_in_a_graph(values):
+  """Of text longer than two windows; ModernBERT's last block is a local one."""
+  model = random_transformer(EncoderConfig(values | {"initializer_range": 0.3}))
+  spec = tf.TensorSpec([None, None], tf.int32)
+
+  @tf.function(input_signature=[spec, spec])
+  def first_states(ids, mask):
+    return model(ids, mask, packed=True, first_token=True)[0][-1][:, 0]
+
+  ids = tf.random.stateless_uniform([3, 77], [1, 2], 0, SIZES["vocab_size"], tf.int32)
+  mask = tf.sequence_mask([77, 40, 2], 77, tf.int32)
+  expected = model(ids, mask)[0][-1][:, 0]
+  np.testing.assert_allclose(first_states(ids, mask), expected, atol=1e-5)
+
+
 def test_dropout_of_the_embeddings_of_distances():
   dropout = Dropout(EncoderConfig(DEBERTA | {"hidden_dropout_prob": 0.5}), tf.constant([1, 2]))
   masks = {dropout(tf.ones([64, 64]), DISTANCES, block).numpy().tobytes() for block in range(3)}

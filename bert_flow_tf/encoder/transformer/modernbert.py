@@ -67,7 +67,7 @@ class RotaryBlock(tf.Module):
     if first_tokens is not None:
       written = first_tokens
       rows = written.pack(read.unpack(rows))
-      query = query[:, :, :1]
+      query = tf.expand_dims(query[:, :, 0], 2)  # whose static shape, too, has one query
 
     def drop(probabilities):
       return dropout(probabilities, PROBABILITIES, number)
