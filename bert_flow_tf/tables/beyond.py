@@ -11,6 +11,7 @@ from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.controls import CHARACTERS
 from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_of, target_of
 from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of, own_notes
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
@@ -23,6 +24,7 @@ WHITENING, FLOW = Recipe(FIRST_LAST, "whitening"), Recipe(FIRST_LAST, "flow")
 # The combination that docs/calibrations.md recommends.
 _BEST = Recipe("mix", _SOFT, token_weights=IDF)
 _CONTROLS = tuple(map(Recipe, CONTROLS))
+_MATCH = Recipe(CHARACTERS)
 _FITTED = (
   FLOW,
   WHITENING,
@@ -103,15 +105,21 @@ def make_ablation(run: Run) -> Made:
 
 
 def make_gains(run: Run) -> Made:
-  """Makes the differences to whitening and to the flow, with intervals."""
-  # All rows over whitening, the random ones over the flow; then the same, fitted on all sets.
+  """Makes the differences to whitening, to the flow and to the string match, with intervals."""
+  # All rows over whitening, the random ones over the flow, all over the string match; then the same, fitted on all
+  # sets; and over the string match, fitted on lines of a general corpus.
   pairs = []
   for baseline in (WHITENING, FLOW):
     for recipe in _FITTED:
       if recipe != baseline and (recipe.is_random or baseline == WHITENING):
         pairs.append((recipe, baseline))
+  pairs += [(recipe, _MATCH) for recipe in _FITTED]
   for recipe, baseline in pairs[:]:
-    pairs.append((_on_all_sets(run, recipe), _on_all_sets(run, baseline)))
+    if baseline != _MATCH:
+      baseline = _on_all_sets(run, baseline)
+    pairs.append((_on_all_sets(run, recipe), baseline))
+  if run.plan.corpus:
+    pairs += [(dataclasses.replace(recipe, corpus=sample_of(run.plan.corpus)), _MATCH) for recipe in _FITTED]
   rows = []
   notes = [note("[low, high]"), note("▲, ▼")]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")

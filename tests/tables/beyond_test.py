@@ -150,6 +150,11 @@ def test_gains(data, tmp_path):
   cell = gains[name]["STS-B"]
   assert cell.interval == pytest.approx(tuple(np.percentile(resampled, [2.5, 97.5])), abs=1e-6)
   assert gains[name]["mean"].interval == () and gains[name]["mean"].text() == f"{gains[name]['mean'].mean:+.2f}"
+  over_match = gains[f"{FLOW} over characters (target)"]["STS-B"]
+  matched = scores["characters"]["STS-B"].mean
+  assert over_match.mean == pytest.approx(scores[f"{FLOW} (target)"]["STS-B"].mean - matched)
+  assert over_match.interval[0] < over_match.mean < over_match.interval[1]
+  assert sum(" over characters (all sets)" in row for row in gains) == 11
   compared = [row for row in gains if row.endswith(f" over {FLOW} (target)")]
   assert compared == [f"mix, idf, flow over {FLOW} (target)", f"mix, idf, flow+soft-whitening over {FLOW} (target)"]
 
