@@ -16,7 +16,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_c
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
 
-# Other processors and servers round differently; another model differs by far more.
+# Processors and servers differ by rounding; models differ by far more.
 _GOLDEN_TOLERANCE = 0.01
 
 
@@ -24,13 +24,17 @@ class ServerError(BertFlowError):
   """The server cannot be reached, reports an error or sends an unexpected answer."""
 
   def __init__(self, server: str, message: str):
-    super().__init__(f"server={server}: {message}", argument="server")
+    line = " ".join(message.split())  # servers answer with JSON in several lines
+    super().__init__(f"server={server}: {line}", argument="server")
 
 
 class Client:
-  """Client of a model server, a context manager; `make_client` returns one.
+  """Client of a model server, a context manager; `make_client` returns it.
 
-  `ask` returns the output of a signature, rows of numbers, for columns of text; `close` ends the connection, if any.
+  Args:
+    server: address, for messages.
+    ask: function that sends texts to a signature: (its name, one list of str per input) -> one row of numbers per text.
+    close: function that ends the connection, if there is one.
   """
 
   def __init__(self, server: str, ask: Callable[[str, list], Any], close: Callable[[], None] | None = None):
@@ -77,11 +81,11 @@ class Client:
     return len(pairs), largest
 
   def _numbers(self, signature: str, columns: list, rank: int) -> np.ndarray:
-    """Returns the output of a signature, an array of a row for each text of the columns."""
+    """Returns the output of a signature, an array with one row per text."""
     rows = len(columns[0])
     if not rows:
       return np.zeros([0] * rank)
-    # They are numbers, a row for each text, unless the server is another one.
+    # The server may have another model under this name, or be no model server.
     try:
       numbers = np.asarray(self._ask(signature, columns), np.float64)
     except (TypeError, ValueError) as error:

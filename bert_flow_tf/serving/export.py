@@ -39,14 +39,14 @@ from bert_flow_tf.serving.settings import (
   check_installed,
 )
 
-# Of metadata.json.
+# Version of the format of metadata.json.
 _FORMAT_VERSION = 1
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy")
 # Rows of warm-up requests. The first request of a signature is the slow one; a second size prepares operations that
 # depend on the shape.
 _WARMUP_ROWS = (1, 8)
-# Of the reference: rows that are embedded at most, and the quantiles of their bits per dimension.
-_REFERENCE_ROWS = 1024
+# Reference: the largest number of rows that are embedded, and the quantiles of their bits per dimension.
+_MAX_REFERENCE_ROWS = 1024
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _MODELS_CONFIG_TEXT = """\
 # Example of --model_config_file. Not run by us.
@@ -147,12 +147,12 @@ def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, 
     if isinstance(rows, tuple):
       rows = rows[0] + rows[1]
   elif reference is not None:
-    rows = check_rows(reference, served.sizes["dim"])
+    rows = check_rows(reference, served.sizes["dim"], name="reference")
   if not len(rows):
     if reference is not None:
       raise DataError("reference: empty; expected sentences, or leave it out", "reference")
     return {}
-  rows = served.embed(rows[:: math.ceil(len(rows) / _REFERENCE_ROWS)])
+  rows = served.embed(rows[:: math.ceil(len(rows) / _MAX_REFERENCE_ROWS)])
   bits = served.calibration.log_prob(rows)[0]
   quantiles = {str(share): float(np.quantile(bits, share)) for share in _QUANTILES}
   return {"reference": {"rows": len(rows), "bits_per_dim": quantiles}}
@@ -233,7 +233,7 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
 
 
 def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
-  """Returns the encoder of a served model, or the identity of the one that a calibration alone was fitted for."""
+  """Returns the encoder of a served model, or the identity of the encoder that a calibration was fitted for."""
   if not isinstance(served, ServedModel):
     return metadata.without_folders(served.model.encoder)
   model = served.model
@@ -262,7 +262,7 @@ def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, served: S
         for key, value in signature.example_inputs(rows, served.sizes).items():
           tensors[key] = tf.constant(value)
           request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-        functions[name](**tensors)  # one that fails would stop the server from loading the model
+        functions[name](**tensors)  # a request that fails would stop the server from loading the model
         writer.write(log.SerializeToString(deterministic=True))
 
 

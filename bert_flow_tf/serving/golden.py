@@ -24,7 +24,7 @@ _SENTENCES = (
   "word " * 500,
 )
 _IDS = "embed_ids"
-_VECTORS = 8
+_VECTOR_ROWS = 8
 # Two float32 graphs of the same operations differ by rounding only.
 _TOLERANCE = 1e-4
 
@@ -54,9 +54,14 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
 
 
 def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
-  """Compares with the model in Python; returns the largest differences, relative to the largest value.
+  """Compares answers with the model in Python.
 
-  They are {"pooled", "calibrated", "min_cosine": smallest cosine of a row's two embeddings before calibration}.
+  Returns:
+    "pooled" and "calibrated": the largest difference, relative to the largest value, before and after calibration.
+    "min_cosine": the smallest cosine between a row's embeddings before calibration.
+
+  Raises:
+    ExportError: an answer is not finite, or a difference is more than rounding.
   """
   for values in answers.values():
     for name, output in values["outputs"].items():
@@ -68,7 +73,7 @@ def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
   elif _IDS in answers:
     ids, lengths = _ids(served)
     pooled = served.pooled_of_ids(ids, lengths).numpy()
-  # Of the exported model's own embeddings: a whitening would magnify rounding differences of the encoder.
+  # From the exported model's embeddings: a whitening would magnify the rounding differences of the encoder.
   calibrated = served.model.transform(pooled)
   if served.normalize:
     calibrated = normalized(calibrated)
@@ -93,11 +98,11 @@ def _rows(served: ServedCalibration) -> Any:
       return _SENTENCES
     # A SavedModel need not have vectors of empty and very long texts.
     return [sentence for sentence in _SENTENCES if 0 < len(sentence) < 500]
-  return np.random.default_rng(0).normal(size=[_VECTORS, served.sizes["dim"]]).round(4).astype(np.float32)
+  return np.random.default_rng(0).normal(size=[_VECTOR_ROWS, served.sizes["dim"]]).round(4).astype(np.float32)
 
 
 def _embed_rows(served):
-  """Returns the embeddings of `_rows` in Python. One sentence is long on purpose, which no user shall be warned of."""
+  """Returns the embeddings of `_rows` in Python, without a warning of the sentence that is too long on purpose."""
   if not isinstance(served, ServedModel) or not served.model.encoder.has_tokens:
     return served.embed(_rows(served))
   model = served.model

@@ -20,10 +20,10 @@ _TOKENS_AT_ONCE = 16384
 _VECTORS_AT_ONCE = 8192
 # Bytes of text that are tokenized at once.
 _BYTES_AT_ONCE = 2**20
-# Widest rows of a fixed width.
-_WIDEST = 512
-# Tokens of rows that count as short.
-_WIDTH_OF_SHORT = 64
+# Largest width of rows of a fixed width.
+_MAX_WIDTH = 512
+# Width up to which rows count as short.
+_SHORT_WIDTH = 64
 
 Outputs = tuple[tf.Tensor, ...]
 
@@ -31,9 +31,15 @@ Outputs = tuple[tf.Tensor, ...]
 class ServedCalibration:
   """Calibration of vectors as one function per row of `VECTOR_SIGNATURES`.
 
-  A request has 0 to 65,536 rows; those of a large one are computed in parts. `sizes` are the sizes of the signatures'
-  axes, `table` has the signatures by their names, `model` is what is served, and `fitted` its calibration in Python.
-  `without_text` is the reason if a model takes ids alone.
+  A request has 0 to 65,536 rows; the rows of a large request are computed in parts.
+
+  Attributes:
+    model: the served `SentenceModel`, or calibration.
+    fitted: its calibration in Python.
+    calibration: the calibration as a graph.
+    sizes: {axis of the signatures: size}.
+    table: {name: signature}.
+    without_text: reason why a model takes ids alone; None if it takes text.
   """
 
   def __init__(self, model: Any, calibration: Any, dim: int, normalize: bool, low_dim: int | None = None) -> None:
@@ -99,7 +105,7 @@ class ServedCalibration:
     return tf.function(call, self._specs(signature), autograph=False).get_concrete_function()
 
   def _in_parts(self, signature: Signature, *inputs: tf.Tensor) -> list[tf.Tensor]:
-    """Returns what the signature computes, float32 Tensors, of so many rows at a time; n may be 0."""
+    """Returns the outputs of a signature, float32 Tensors, computed in parts of some rows; n may be 0."""
     rows = self._rows_of(inputs)
     parts = tf.maximum((tf.shape(inputs[0])[0] + rows - 1) // rows, 1)
 
@@ -143,7 +149,7 @@ class ServedCalibration:
 class ServedModel(ServedCalibration):
   """Tokenizer, encoder, pooling and calibration as one function per row of `SIGNATURES`; see the base class.
 
-  Only the first `lengths` tokens of a row are read, so padding that the server adds changes nothing.
+  Of each row only the first `lengths` tokens are read, so padding that the server adds changes nothing.
   """
 
   def __init__(self, model: SentenceModel, normalize: bool):
@@ -152,8 +158,8 @@ class ServedModel(ServedCalibration):
     self.variables = self._encoder.variables + self.variables
     self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
     self._lite_calibration = make_calibration_graph(model.calibration, model.rows_dim, np.float32)
-    # A static encoder or a SavedModel may read whole texts: of those, how many rows at once is decided by the longest.
-    width = min(model.max_seq_length, _WIDEST)
+    # A static encoder or a SavedModel may read whole texts: the longest decides how many rows are computed at once.
+    width = min(model.max_seq_length, _MAX_WIDTH)
     self._rows_at_once = max(1, _TOKENS_AT_ONCE // width)
     self._reads_whole_texts = model.max_seq_length > width
     self.sizes["max_seq_length"] = width
@@ -194,7 +200,7 @@ class ServedModel(ServedCalibration):
         return tf.clip_by_value(_BYTES_AT_ONCE // longest, 1, self._rows_at_once)
     else:
       longest = tf.shape(inputs[0])[1]
-    return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _WIDTH_OF_SHORT)
+    return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _SHORT_WIDTH)
 
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
     if not self._encoder.takes_ids:

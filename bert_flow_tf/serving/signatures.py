@@ -1,4 +1,4 @@
-"""The signatures of a served model: all that names them reads this table. No TensorFlow here, for clients over REST."""
+"""The table of a served model's signatures, without TensorFlow: export, clients, warm-up, docs and tests read it."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ class Tensor:
 
   dtype: str  # "string", "int32" or "float32"
   # "n" is the number of rows of a request, "seq_len" the number of tokens; "dim" and "output_dim" are the dimensions of
-  # an embedding before and after the calibration, "latent_dim" those of a flow.
+  # an embedding before and after the calibration, "latent_dim" the dimensions of a flow.
   axes: tuple[str, ...]
   # An input's value for one row: text, a serialized tf.Example as bytes, ids, or a number for every element of the row.
   example: Any = None
@@ -126,7 +126,7 @@ SIGNATURES = _by_name(
   ),
   _INVERSE,
 )
-# Of a calibration alone.
+# Signatures of a calibration that is served without an encoder.
 VECTOR_SIGNATURES = _by_name(
   Signature("serving_default", "embedding -> calibrated embedding", {"vectors": _VECTORS}, {"embedding": _EMBEDDING}),
   _log_prob(

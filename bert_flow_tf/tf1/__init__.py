@@ -1,1 +1,10 @@
-"""Checkpoints of TensorFlow 1: Google's BERT folders and the original BERT-flow's, read and written."""
+"""TensorFlow 1 checkpoints of the original code: read, written, and continued.
+
+Files in reading order:
+
+    flow         a flow from the variables of a checkpoint
+    checkpoint   the variables of encoder, flow and classifier, and their file
+    read         a checkpoint to folders of this package
+    write        folders of this package to a checkpoint
+    training     checkpoints of a training in the published format
+"""

@@ -17,7 +17,11 @@ _ERROR = "variables of the original's flow"
 
 
 def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
-  """Returns the flow that has these variables, {name below bert/flow/: array}; a FlowError names a wrong one."""
+  """Returns the flow that has these variables, {name below bert/flow/: array}.
+
+  Raises:
+    FlowError: a variable is missing, unknown or of a wrong shape; the message names it.
+  """
   # Levels, steps, coupling, activation and permutation follow from names, width and dimensions from shapes;
   # coupling_dropout is 0, as no variable depends on it, and actnorm_init that of the published runner.
   steps = _steps(variables)
@@ -55,9 +59,9 @@ def start_as_published(flow: Glow, seed: int) -> None:
   # Its rotations come from numbers in [0, 1), not from normal ones, so that they favor a direction.
   draws = np.random.RandomState(seed)
   variables = flow.tf1_variables()
-  for (level, step), of_step in sorted(_steps(variables).items()):
-    if "invertible/P" in of_step:
-      rotation, _ = np.linalg.qr(draws.uniform(size=of_step["invertible/P"].shape))
+  for (level, step), variables_of_step in sorted(_steps(variables).items()):
+    if "invertible/P" in variables_of_step:
+      rotation, _ = np.linalg.qr(draws.uniform(size=variables_of_step["invertible/P"].shape))
       permutation, lower, upper = scipy.linalg.lu(rotation)
       diagonal = np.diag(upper)
       factors = {"P": permutation, "L": lower, "U": np.triu(upper, 1)}
@@ -68,7 +72,7 @@ def start_as_published(flow: Glow, seed: int) -> None:
 
 
 def without_scale(calibration: FlowCalibration) -> Glow:
-  """Returns the flow for the embeddings themselves, where a fit scaled small ones: checkpoints have no such scale."""
+  """Returns a flow that includes the scale of the fit, for which checkpoints have no place."""
   flow, mix = calibration.flow, calibration.mix
   if mix is None or len(mix.shares) > 1:
     return flow
@@ -83,7 +87,7 @@ def without_scale(calibration: FlowCalibration) -> Glow:
 
 
 def _steps(variables):
-  """Returns {(level, step): {name in it: array}}; every level must have as many steps as the longest one."""
+  """Returns {(level, step): {name in it: array}}; all levels must have the same number of steps."""
   steps: dict[tuple[int, int], dict[str, np.ndarray]] = {}
   levels = depth = 1
   for name, array in variables.items():

@@ -77,7 +77,7 @@ def write_folders(
     written = _read_back(record, encoder, writing)
     tf1_names.check_names(written, record[ENCODER] + record[FLOW] + record[CLASSIFIER], checkpoint.prefix)
     for name, array in written.items():
-      # Half-precision checkpoints are read as float32, which holds every value of theirs.
+      # float32 holds every value of a half-precision checkpoint.
       if checkpoint.read_weight(name, array.shape).tobytes() != array.tobytes():
         raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
     content = {"checkpoint": checkpoint.prefix, "variables": record}
@@ -96,12 +96,14 @@ def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Pa
   """Returns the path of an argument, or the default."""
   path = pathlib.Path(value or default)
   if not path.is_file():
-    raise ConfigError(f"{argument}={path}: no such file; expected the one of the checkpoint", argument=argument)
+    raise ConfigError(
+      f"{argument}={path}: no such file; expected the file of the checkpoint's training", argument=argument
+    )
   return path
 
 
 def _record(checkpoint: Tf1Checkpoint, config: dict) -> dict[str, Any]:
-  """Returns the sorted names of each part's variables, and {name: kind} of those left out, by the bert_config.json."""
+  """Returns {part: sorted names}, and {name: kind} of variables that are left out, by the bert_config.json."""
   shapes = checkpoint.shapes
   record: dict[str, Any] = {ENCODER: [], FLOW: [], CLASSIFIER: [], _LEFT_OUT: {}}
   # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
@@ -130,7 +132,7 @@ def _fitted(checkpoint: Tf1Checkpoint, record: Mapping[str, Any]) -> dict[str, A
   fitted: dict[str, Any] = {}
   weights = arrays.pop(tf1_names.CLASSIFIER, None)
   if arrays:
-    # The flow's own names are those below bert/flow/.
+    # Names of a flow's variables begin below bert/flow/.
     variables = {name.removeprefix(tf1_names.FLOW): array for name, array in arrays.items()}
     try:
       fitted[FLOW] = FlowCalibration(make_flow(variables))

@@ -27,10 +27,10 @@ def write_training_checkpoint(
   variables = tf1_checkpoint.model_variables(encoder, flow, classifier)
   prefix = folder / f"{_NAME}{step}"
   # `checkpoint` names no files that are being deleted: this process may be killed at any moment.
-  before = _steps(folder)
-  if step in before:
-    before.remove(step)
-    _mark(folder, before, before[-1:])
+  earlier = _steps(folder)
+  if step in earlier:
+    earlier.remove(step)
+    _mark(folder, earlier, earlier[-1:])
   _delete(prefix)
   tf1_checkpoint.write_checkpoint(prefix, variables)
   steps = _steps(folder)
@@ -65,7 +65,7 @@ def _delete(prefix):
 
 
 def restore(prefix: str, flow: Glow | None, classifier: Classifier | None) -> dict[str, tuple[int, int]]:
-  """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (number of them, of all)}."""
+  """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (restored, all)}."""
   reader = tf1.Tf1Checkpoint(prefix)
   restored = {}
   if flow is not None:

@@ -22,7 +22,7 @@ from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.serving.settings import METADATA
 from tests.encoder import saved_models
 from tests.encoder.odd_text import odd_texts
-from tests.testing import golden_encoder
+from tests.testing import golden_encoder, rejected
 
 TEXTS = exported.TEXTS
 close = functools.partial(exported.close, tolerance=1e-4)
@@ -60,7 +60,7 @@ def test_served_as_in_python(tmp_path, name, calibration):
   ids, lengths = in_ids(model)
   close(loaded.signatures["embed_ids"](ids=ids, lengths=lengths)["embedding"].numpy(), expected)
   if "characters" in calibration:
-    with pytest.raises(ConfigError, match="takes characters of sentences, which vectors do not have"):
+    with rejected(ConfigError, "calibration_only"):
       export_model(model.calibration, tmp_path / "served")
   if name not in ARCHITECTURES:
     # The matrix and the table are stored once; of an encoder that has no use, nothing is.
@@ -90,7 +90,7 @@ def test_ids_alone_where_the_tokenizer_has_no_graph_form(tmp_path, caplog):
   tokenizer["normalizer"] = {"type": "Replace", "pattern": {"Regex": "[0-9]+"}, "content": "0"}
   (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
   model = SentenceModel.from_pretrained(str(folder)).fit(TEXTS, "whitening-4")
-  with pytest.raises(EncoderError, match="no form as a TensorFlow graph: its normalizer replaces the pattern"):
+  with rejected(EncoderError, None):
     model.as_function()
   version = export_model(model, tmp_path / "served")
   assert "the served model has embed_ids and no signature of text" in caplog.text

@@ -18,7 +18,7 @@ from bert_flow_tf.flow.keras import keras
 from bert_flow_tf.serving.metadata import without_folders
 from bert_flow_tf.serving.settings import METADATA
 from tests.encoder import tiny
-from tests.testing import REPO
+from tests.testing import REPO, rejected
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +139,7 @@ def test_a_function_in_models_of_keras(models, name, tmp_path):
     around.export(str(tmp_path / str(number)))
     loaded = tf.saved_model.load(str(tmp_path / str(number)))
     exported.close(loaded.serve(text), around(text), 1e-4)
-  with pytest.raises(DataError, match="text: a symbolic tensor of Keras; use a layer on it"):
+  with rejected(DataError, "text"):
     model.as_function()(inputs)
   function = model.as_function()
   tf.saved_model.save(function, str(tmp_path / "function"))
@@ -179,5 +179,5 @@ def test_reference_quantiles(models, tmp_path):
     assert about["rows"] == len(used)
     for share, value in about["bits_per_dim"].items():
       assert value == pytest.approx(np.quantile(bits, float(share)), rel=1e-4)
-  with pytest.raises(CalibrationError, match="NaN"):
+  with rejected(CalibrationError, "reference"):
     export_model(fitted.calibration, tmp_path, reference=np.full([3, fitted.dim], np.nan))
