@@ -108,6 +108,16 @@ def test_keras_loads_a_saved_flow_without_custom_objects(tmp_path, ending, legac
   assert loaded.stdout == saved.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("saving", "loading", "ways"), [("1", "0", 4), ("0", "1", 3)], ids=["2 to 3", "3 to 2"])
+def test_files_of_one_keras_are_equal_in_the_other(tmp_path, saving, loading, ways):
+  code = f"from tests.flow import keras_files; keras_files.{{}}({str(tmp_path)!r})"
+  saved = run(code.format("save"), TF_USE_LEGACY_KERAS=saving)
+  assert saved.returncode == 0, saved.stderr
+  loaded = run(code.format("load"), TF_USE_LEGACY_KERAS=loading)
+  assert loaded.stdout.endswith(f"equal {ways}\n"), loaded.stderr
+
+
 def test_no_error_of_tensorflow_is_printed_at_its_start():
   """Neither at its import nor at its first operations; no finder of ours is in a user's process."""
   code = "import os, sys; del os.environ['TF_CPP_MIN_LOG_LEVEL']; finders = list(sys.meta_path)\n"

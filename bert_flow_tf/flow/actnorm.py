@@ -58,12 +58,13 @@ class ActNorm(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """u [..., dim] -> z [..., dim] and 3 * sum(logs), a scalar."""
+    u = self.prepared(u)
     log_scale = self.log_scale()
     return (u + self.b) * tf.exp(log_scale), tf.reduce_sum(log_scale)
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
-    return z * tf.exp(-self.log_scale()) - self.b
+    return self.prepared(z) * tf.exp(-self.log_scale()) - self.b
 
   def log_scale(self) -> tf.Tensor:
     """Returns 3 * logs, [dim], 0 for a dimension without variance at initialization."""

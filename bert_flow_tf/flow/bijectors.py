@@ -33,14 +33,26 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
   __hash__ = object.__hash__
 
   def _forward(self, u):
-    return self._layer.forward_and_log_det(self._layer.prepared(u), self._dropout_seed)[0]
+    return self._forward_and_log_det(u)[0]
 
   def _inverse(self, z):
-    return self._layer.inverse(self._layer.prepared(z), self._dropout_seed)
+    u = self._layer.inverse(z, self._dropout_seed)
+    self._find_weights()
+    return u
 
   def _forward_log_det_jacobian(self, u):
-    log_det = self._layer.forward_and_log_det(self._layer.prepared(u), self._dropout_seed)[1]
+    log_det = self._forward_and_log_det(u)[1]
     return tf.zeros([], self._layer.dtype) if log_det is None else log_det
+
+  def _forward_and_log_det(self, u):
+    result = self._layer.forward_and_log_det(u, self._dropout_seed)
+    self._find_weights()
+    return result
+
+  def _find_weights(self):
+    """Gets the weights of a layer that was new when this bijector was made; its first tensor has built it."""
+    if not self._weights and tf.executing_eagerly():  # a tf.function must not change its arguments
+      self._weights = self._parameters["weights"] = variables_of(self._layer)
 
 
 class Cast(tfb.AutoCompositeTensorBijector):

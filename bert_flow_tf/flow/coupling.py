@@ -277,13 +277,13 @@ class AdditiveCoupling(FlowLayer):
     self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
   ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """u [..., dim] -> z [..., dim] and the log-determinant, [...], or None for 0."""
-    kept, moved = tf.split(u, 2, axis=-1)
+    kept, moved = tf.split(self.prepared(u), 2, axis=-1)
     moved, log_det = self._move(moved, self.network.call(kept, dropout_seed))
     return tf.concat([kept, moved], axis=-1), log_det
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
-    kept, moved = tf.split(z, 2, axis=-1)
+    kept, moved = tf.split(self.prepared(z), 2, axis=-1)
     return tf.concat([kept, self._move_back(moved, self.network.call(kept, dropout_seed))], axis=-1)
 
   def _move(self, second, outputs):

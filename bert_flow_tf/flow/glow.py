@@ -18,7 +18,6 @@ from bert_flow_tf.flow.keras import Layer, clone_in_progress, name_scope, regist
 from bert_flow_tf.flow.layer import (
   FlowLayer,
   build_part,
-  check_not_symbolic,
   rows_of,
   seed_stream,
   weights_dtype,
@@ -160,7 +159,6 @@ class Glow(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
     """u [..., dim] -> z [..., dim] and the log-determinant, [...] or a scalar."""
-    check_not_symbolic(u)
     return forward_and_log_det(self.levels, self.prepared(u), dropout_seed)
 
   def training_seed(self, training: bool | None) -> tf.Tensor | None:
@@ -348,20 +346,6 @@ class Glow(FlowLayer):
   def _read_state(self) -> int:
     with tf.init_scope():  # also while a graph is traced
       return int(tf.convert_to_tensor(self.state).numpy())
-
-  def prepared(self, values: Any) -> tf.Tensor:
-    """Returns values as a tensor [..., dim] of the flow's dtype."""
-    try:
-      batch = tf.cast(values, self.dtype)
-    except (TypeError, ValueError, tf.errors.OpError) as error:
-      expected = f"numbers of shape [batch, {self.dim}], got {type(values).__name__}"
-      raise FlowError(f"embeddings: expected {expected}", "embeddings") from error
-    shape = batch.shape
-    if shape.rank == 0 or shape[-1] not in (None, self.dim):
-      raise FlowError(f"embeddings: expected shape [..., {self.dim}], got {shape}", "embeddings")
-    if shape[-1] is None:
-      batch = tf.reshape(batch, tf.concat([tf.shape(batch)[:-1], [self.dim]], axis=0))
-    return batch
 
 
 def _batched(items: Sequence, size: int) -> list[list]:

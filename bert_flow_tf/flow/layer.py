@@ -31,7 +31,7 @@ class FlowLayer(Layer):
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """Calls the layer as Keras does; a list is one tensor."""
     if isinstance(inputs, list | tuple):
-      inputs = tf.cast(inputs, self.dtype)
+      inputs = _as_tensor(inputs, self.dtype)
     return super().__call__(inputs, *args, **kwargs)
 
   def __reduce__(self) -> tuple:
@@ -50,6 +50,7 @@ class FlowLayer(Layer):
   def build(self, input_shape: Any) -> None:
     """Ends the building: the parts of a frozen layer are frozen, too, as Keras orders saved weights by it."""
     super().build(input_shape)
+    self.dim = tf.TensorShape(input_shape)[-1]
     track_parts(self)
     if not self.trainable:
       for part in parts_of(self):
@@ -97,13 +98,24 @@ class FlowLayer(Layer):
     return self(inputs)
 
   def prepared(self, values: Any) -> tf.Tensor:
-    """Returns values [..., dim] in the layer's dtype; builds the layer if it is new."""
-    check_not_symbolic(values)
-    tensor = tf.cast(values, self.dtype)
+    """Returns values [..., dim] as a tensor of the layer's dtype; builds the layer if it is new.
+
+    Raises:
+      FlowError: the values are symbolic, no numbers, or of another shape.
+    """
+    if is_symbolic(values):
+      hint = "use layers on it, the flow itself or NegativeLogLikelihood(flow)"
+      raise FlowError(f"embeddings: a symbolic tensor of Keras; {hint}", "embeddings")
+    tensor = _as_tensor(values, self.dtype)
     if not self.built:
       # Weights belong to no graph, though the first tensor may.
       with tf.init_scope(), build_scope(self):
         self.build(tensor.shape)
+    shape = tensor.shape
+    if shape.rank == 0 or shape[-1] not in (None, self.dim):
+      raise FlowError(f"embeddings: expected shape [..., {self.dim}], got {shape}", "embeddings")
+    if shape[-1] is None:
+      tensor = tf.reshape(tensor, tf.concat([tf.shape(tensor)[:-1], [self.dim]], axis=0))
     return tensor
 
   def named_weights(self) -> dict[str, NamedWeight]:
@@ -123,11 +135,13 @@ def _revived(cls, config, shape, trainable, weights):
   return layer
 
 
-def check_not_symbolic(values: Any) -> None:
-  """Raises a FlowError for an input or output of Keras' layers, which has no values yet."""
-  if is_symbolic(values):
-    message = "embeddings: a symbolic tensor of Keras; use layers on it, the flow itself or NegativeLogLikelihood(flow)"
-    raise FlowError(message, "embeddings")
+def _as_tensor(values, dtype):
+  """Returns numbers as a tensor of a dtype; a FlowError if they are none."""
+  try:
+    return tf.cast(values, dtype)
+  except (TypeError, ValueError, tf.errors.OpError) as error:
+    given = type(values).__name__
+    raise FlowError(f"embeddings: expected numbers of shape [..., dim], got {given}", "embeddings") from error
 
 
 def to_keras(layer: Any) -> dict[str, Any]:

@@ -47,10 +47,12 @@ class Permutation(FlowLayer):
 
   def forward_and_log_det(self, u: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tuple[tf.Tensor, None]:
     """u [..., dim] -> z [..., dim]; the log-determinant is 0."""
+    u = self.prepared(u)
     return _gather(u, tf.convert_to_tensor(self.permutation)), None
 
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
+    z = self.prepared(z)
     return _gather(z, _inverted(tf.convert_to_tensor(self.permutation)))
 
   def named_weights(self) -> dict[str, NamedWeight]:
@@ -98,7 +100,8 @@ class Invertible1x1(FlowLayer):
     dim = last_dimension(input_shape)
     # A rotation has determinant 1 or -1, so the layer starts without changing volumes.
     rotation, _ = np.linalg.qr(np.random.default_rng(self.seed).standard_normal([dim, dim]))
-    packed, rows = (part.numpy() for part in tf.linalg.lu(tf.constant(rotation, tf.float64)))
+    with tf.init_scope():  # numbers, also where a graph is traced
+      packed, rows = (part.numpy() for part in tf.linalg.lu(tf.constant(rotation, tf.float64)))
     diagonal = np.diag(packed)
 
     def add(name, value, trainable=True):
@@ -122,6 +125,7 @@ class Invertible1x1(FlowLayer):
   def inverse(self, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
     # z = u P L U, so U' L' P' u' = z' with the primes transposed; a permutation's inverse is its transpose.
+    z = self.prepared(z)
     permutation, lower, upper = self.factors()
     columns = tf.transpose(tf.reshape(z, [-1, self.log_S.shape[0]]))
     rest = tf.linalg.triangular_solve(upper, columns, lower=False, adjoint=True)

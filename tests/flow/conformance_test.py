@@ -8,11 +8,14 @@ import pytest
 import tensorflow as tf
 
 import bert_flow_tf.flow
+from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.coupling import CouplingNetwork, NormalizedDense, OwnNetwork, ZeroDense
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.flow.keras import keras
 from bert_flow_tf.flow.layer import FlowLayer
 from bert_flow_tf.flow.likelihood import NegativeLogLikelihood
 from tests.flow.cases import CASES, DIM, cone, fresh
+from tests.testing import rejected
 from tests.training import two_replicas
 
 # Parts of a coupling's network, and the loss: layers, but no bijectors.
@@ -75,6 +78,23 @@ def test_round_trips_shapes_and_precisions(case):
     assert np.abs(z - u).max() > 0.1, "the layer does nothing: its weights hide errors"
     found[dtype] = z.numpy()
   np.testing.assert_allclose(found["float32"], found["float64"], atol=1e-4)
+
+
+@each()
+def test_new_layers_take_any_numbers_and_reject_the_rest(case):
+  """Lists and arrays of either precision, also in a tf.function; symbolic values, other widths and text are errors."""
+  u = cone(6, DIM)
+  for values in (u, u.tolist(), u.astype(np.float32)):
+    z, _ = case.make(1, "float64").forward_and_log_det(values)
+    np.testing.assert_allclose(case.make(1, "float64").inverse(z.numpy()), u, rtol=1e-5, atol=1e-5)
+  if not case.is_flow:
+    z = tf.function(case.make(1, "float64").initialize, autograph=False)(u)
+    np.testing.assert_allclose(z, case.make(1, "float64").initialize(u), rtol=1e-6)
+  layer = case.build()
+  for bad in (keras.Input([DIM]), u[:, :4], np.ones([3, 2 * DIM]), "text", 1.0):
+    for function in (layer.forward_and_log_det, layer.inverse, layer.make_bijector().forward):
+      with rejected(FlowError, "embeddings"):
+        function(bad)
 
 
 @each()

@@ -185,16 +185,17 @@ def test_a_base_with_variables_is_not_copied():
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: getattr(layer, "__name__", "Glow"))
 def test_bijectors_and_distributions_name_their_variables(layer):
   flow = layer()
-  flow(cone(6, 8))
-  bijector = flow.make_bijector()
-  assert len(bijector.trainable_variables) == len(flow.trainable_weights)
-  assert len(bijector.variables) == len(flow.weights) - (type(flow) is Glow)  # but the flow's state
-  normal = tfd.MultivariateNormalDiag(tf.zeros(8))
-  joint = tfd.JointDistributionNamed({"u": tfd.TransformedDistribution(normal, tfb.Invert(bijector))})
-  assert len(joint.trainable_variables) == len(flow.trainable_weights)
-  module = tf.Module()
-  module.bijector = bijector
-  assert len(module.trainable_variables) == len(flow.trainable_weights)
+  first = flow.make_bijector()  # whose first tensor builds the layer
+  first.forward(cone(6, 8))
+  for bijector in (first, flow.make_bijector()):
+    assert len(bijector.trainable_variables) == len(flow.trainable_weights)
+    assert len(bijector.variables) == len(flow.weights) - (type(flow) is Glow)  # but the flow's state
+    normal = tfd.MultivariateNormalDiag(tf.zeros(8))
+    joint = tfd.JointDistributionNamed({"u": tfd.TransformedDistribution(normal, tfb.Invert(bijector))})
+    assert len(joint.trainable_variables) == len(flow.trainable_weights)
+    module = tf.Module()
+    module.bijector = bijector
+    assert len(module.trainable_variables) == len(flow.trainable_weights)
   flow.trainable = False
   assert flow.make_bijector().trainable_variables == ()
 
