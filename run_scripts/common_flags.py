@@ -170,7 +170,7 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False, str
   """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
   quiet.import_tensorflow()
   from bert_flow_tf.model import SentenceModel
-  from bert_flow_tf.training.distribution import embedding_scope
+  from bert_flow_tf.training.strategies import embedding_scope
 
   with embedding_scope(strategy):
     if folder is not None:

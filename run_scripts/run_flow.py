@@ -49,7 +49,7 @@ def check_flags() -> list[CalibrationSpec]:
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     quiet.import_tensorflow()
-    from bert_flow_tf.training.distribution import read_tf_config
+    from bert_flow_tf.training.workers import read_tf_config
 
     read_tf_config()
   _check_export(len(specs))
@@ -89,7 +89,8 @@ def main() -> None:
   quiet.import_tensorflow()
   from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
   from bert_flow_tf.runs.run_folder import print_results
-  from bert_flow_tf.training.distribution import make_strategy, wait_for_all
+  from bert_flow_tf.training.strategies import make_strategy
+  from bert_flow_tf.training.workers import wait_for_all
 
   # Fit everywhere; evaluate and write in one process, while the others wait.
   wait, growth = FLAGS.worker_wait_seconds, FLAGS.gpu_memory_growth

@@ -160,7 +160,7 @@ def change_encoder(encoder: Any, settings: EncoderSettings, token_weights: str, 
 
 def _load_bert(name, settings, token_weights=None):
   from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
-  from bert_flow_tf.training.distribution import embedding_scope
+  from bert_flow_tf.training.strategies import embedding_scope
 
   arguments = {**settings.loading_arguments(), "token_weights": token_weights}
   if token_weights is None:

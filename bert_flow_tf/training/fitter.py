@@ -16,13 +16,14 @@ from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow, check_arguments
 from bert_flow_tf.progress import counted
-from bert_flow_tf.training.distribution import make_strategy, worker_failures
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, SentencePairsWithDropout
+from bert_flow_tf.training.strategies import make_strategy
+from bert_flow_tf.training.workers import worker_failures
 
 # Adam moves a weight by about the learning rate, so a flow cannot follow embeddings that deviate from their mean by
 # less than a few of its steps. Those of published encoders deviate by 0.03 (of length 1) to 0.6 in a dimension.

@@ -13,17 +13,12 @@ from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import Layer, parts_of, tf_variables
-from bert_flow_tf.training.distribution import (
-  distribute_batches,
-  has_several_workers,
-  make_strategy,
-  seed_of_step,
-  worker_failures,
-)
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
+from bert_flow_tf.training.strategies import distribute_batches, make_strategy, seed_of_step
+from bert_flow_tf.training.workers import has_several_workers, worker_failures
 
 # XLA makes a step on a CPU faster (6 instead of 9 ms of CPU time at 768 dimensions), but takes 10 s of it to compile.
 # By the clock, on two cores, it pays from 1475 steps; later on cores that other programs use too. On a GPU, where it

@@ -19,7 +19,7 @@ from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io import files
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.progress import Progress
-from bert_flow_tf.training import distribution
+from bert_flow_tf.training import workers
 
 IDENTITY_FILE = "fit.json"
 # Number of checkpoints that are kept.
@@ -70,12 +70,12 @@ class TrainingLoop:
     self._names, self._total, self._strategy = tuple(losses), total, strategy
     self._variables, self._trained = variables, trained
     self._every, self._show_progress, self._rates = save_checkpoints_steps, show_progress, rates
-    self._is_chief = distribution.is_chief(strategy)
+    self._is_chief = workers.is_chief(strategy)
     self._summary_folder = summary_folder if self._is_chief else None
     with strategy.scope():
       self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-    if distribution.has_several_workers(strategy):
-      distribution.check_agreement(strategy, identity)
+    if workers.has_several_workers(strategy):
+      workers.check_agreement(strategy, identity)
     self._checkpoints = None
     if checkpoint_folder is not None and self._is_chief:
       self._checkpoints = Checkpoints(checkpoint_folder, identity, **objects, step=self._step)
@@ -91,9 +91,9 @@ class TrainingLoop:
     if self._checkpoints:
       restored = self._checkpoints.restore()
     # Every worker starts from the chief's weights, restored or new.
-    if not distribution.from_chief(self._strategy, int(bool(restored))):
+    if not workers.from_chief(self._strategy, int(bool(restored))):
       initialize()
-    distribution.copy_from_chief(self._strategy, [*self._variables, self._step])
+    workers.copy_from_chief(self._strategy, [*self._variables, self._step])
     if restored:
       logging.info("resumed at step %d of %d from %s", self.step, self._total, restored)
     elif self._checkpoints:

@@ -15,10 +15,10 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
 from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
-from bert_flow_tf.training.distribution import make_strategy
 from bert_flow_tf.training.fitter import make_trainer
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
+from bert_flow_tf.training.strategies import make_strategy
 from tests.training import small
 
 CONFIG = FlowConfig(n_levels=1, depth=1, coupling_width=4)

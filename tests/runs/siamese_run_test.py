@@ -113,7 +113,7 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
 
 def test_memory_of_gpus_grows_unless_it_is_turned_off(frozen, tmp_path, monkeypatch):
   grown = []
-  monkeypatch.setattr("bert_flow_tf.training.distribution.grow_memory", lambda: grown.append(True))
+  monkeypatch.setattr("bert_flow_tf.training.strategies.grow_memory", lambda: grown.append(True))
   frozen(tmp_path, gpu_memory_growth=False)
   assert not grown
   frozen(tmp_path)

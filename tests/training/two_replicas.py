@@ -173,7 +173,7 @@ def main():
   """Prints what `results` reads."""
   import tensorflow as tf
 
-  from bert_flow_tf.training.distribution import make_strategy
+  from bert_flow_tf.training.strategies import make_strategy
 
   cpu = tf.config.list_physical_devices("CPU")[0]
   tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)

@@ -80,11 +80,11 @@ def disagreement(strategy, index):
 
 def main():
   """Says how workers differ that were started to different ends, and goes on as run_flow.py with the same flags."""
-  from bert_flow_tf.training import distribution
+  from bert_flow_tf.training.strategies import make_strategy
   from run_scripts import run_flow
 
   index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-  strategy = distribution.make_strategy("multi_worker_mirrored", wait_seconds=SECONDS)
+  strategy = make_strategy("multi_worker_mirrored", wait_seconds=SECONDS)
   print(disagreement(strategy, index), flush=True)
   run_flow.console()
 

@@ -3,7 +3,7 @@
     sudo .venv/bin/python -m tools.soak.network                 # or --only=plain,cut
 
 Both machines are network namespaces of this one; see `tools.soak.machines`. Whatever happens on the way, the losses and
-weights must be those of one process, to the tolerances of tests/training/multi_worker_test.py.
+weights must be those of one process, to the tolerances of tests/training/workers_test.py.
 """
 
 import argparse
