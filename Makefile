@@ -1,5 +1,5 @@
 # The commands of .ci/run, one at a time, in .venv. tests/build_test.py compares them.
-.PHONY: install test slow lint docs notebook table soak constraints
+.PHONY: install test slow lint docs notebook table results soak constraints
 
 install: ; python3 -m venv .venv && .venv/bin/pip install -q -e '.[test,docs]'
 test: ; .venv/bin/python -m pytest -q
@@ -8,6 +8,7 @@ lint: ; .venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/m
 docs: ; .venv/bin/mkdocs build --strict
 notebook: ; .venv/bin/python -m tools.notebook
 table: ; .venv/bin/python run_scripts/run_table.py $(FLAGS)
+results: ; .venv/bin/python -m tools.results_page exp/tables docs/results.md
 soak: ; .venv/bin/python -m tools.soak.kills $(FLAGS)
 COMPILE = uv pip compile --quiet --universal --python-version=3.11 --no-annotate setup.py
 

@@ -26,7 +26,7 @@ _PART_OF_FLAG = {
   **dict.fromkeys(("task", "split", "metric"), "data"),
   **dict.fromkeys(("calibration", "flow_model_config", "actnorm_init", "permutation"), "calibration"),
   **dict.fromkeys(("flow_folder", "allow_other_encoder"), "calibration"),
-  **dict.fromkeys(("output", "results_page"), "io"),
+  **dict.fromkeys(("output",), "io"),
   **dict.fromkeys(("export_dir", "calibration_only", "reference"), "serving"),
 }
 # Flags that a saved calibration decides if they are not on the command line.

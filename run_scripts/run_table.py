@@ -12,22 +12,22 @@ from typing import Any
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from absl import flags, logging
+from absl import flags
 
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.tables import making, page, registry
+from bert_flow_tf.tables import registry, run
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags, quiet, runner, text_flags
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
 # Left out of a table's command, which makes only that table.
-_NOT_IN_COMMAND = ("table", "figure", "results_page", "output")
+_NOT_IN_COMMAND = ("table", "figure", "output")
 # Flags of another name than the field of `Plan`.
 _FIELDS = {"table_tasks": "task", "table_calibrations": "calibration"}
 _FOLDER = "exp/tables"
@@ -44,13 +44,11 @@ def define_flags() -> None:
   common_flags.define_settings(FlowSettings)
   text = f"Folder of the tables; a run that was stopped resumes from it. Default: {_FOLDER}."
   common_flags.define_output_folder(text)
-  flags.DEFINE_string("results_page", None, "Markdown page of all tables in output, such as results.md.")
 
 
 def _check_flags(plan: Plan) -> None:
-  """Checks the outputs, and that every given flag is used; raises a ConfigError."""
-  text_flags.check_output_file("results_page")
-  if not (plan.table or plan.figure or FLAGS.results_page):
+  """Checks that every given flag is used; raises a ConfigError."""
+  if not (plan.table or plan.figure):
     raise ConfigError(
       f"table: nothing to do; give one of {', '.join(TABLES)}, or a figure of {', '.join(FIGURES)}", "table"
     )
@@ -85,22 +83,18 @@ def _about(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-  """Makes the tables and figures, then the page of all tables in the folder."""
+  """Makes the tables and figures."""
   plan = common_flags.settings(Plan)
   _check_flags(plan)
   plan = canonical(plan)
-  if plan.table or plan.figure:
-    # The flags task and model are the plan's, lists.
-    data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)
-    embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
-    flow = common_flags.settings(FlowSettings)
-    flow.check()
-    tasks = making.load_tasks(plan, data)
-    quiet.import_tensorflow()  # takes seconds: the errors above come before
-    making.make(plan, Inputs(tasks, data, embedding, flow), pathlib.Path(FLAGS.output or _FOLDER), _about)
-  if FLAGS.results_page:
-    page.write(FLAGS.results_page, FLAGS.output or _FOLDER)
-    logging.info("wrote %s", FLAGS.results_page)
+  # The flags task and model are the plan's, lists.
+  data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)
+  embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
+  flow = common_flags.settings(FlowSettings)
+  flow.check()
+  tasks = run.load_tasks(plan, data)
+  quiet.import_tensorflow()  # takes seconds: the errors above come before
+  run.make(plan, Inputs(tasks, data, embedding, flow), pathlib.Path(FLAGS.output or _FOLDER), _about)
 
 
 console = runner.command(define_flags, main)

@@ -128,7 +128,7 @@ def test_the_makefile_has_the_commands_of_ci():
   assert set(targets) == set(re.search(r"^\.PHONY: (.+)$", _text("Makefile"), re.MULTILINE)[1].split())
 
 
-@pytest.mark.parametrize("name", ["notebook", "table", "soak"])
+@pytest.mark.parametrize("name", ["notebook", "table", "results", "soak"])
 def test_what_the_makefile_starts_exists(name):
   started = re.search(r"python (?:-m )?(\S+)", _targets()[name])[1]
   assert (REPO / started).is_file() or (REPO / (started.replace(".", "/") + ".py")).is_file()

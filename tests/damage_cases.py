@@ -22,7 +22,6 @@ from bert_flow_tf.runs import result_files
 from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
-from bert_flow_tf.tables.page import read_tables
 from bert_flow_tf.tables.table import Cell, Row, Table
 from bert_flow_tf.tables.workbench import Store
 from bert_flow_tf.tf1.write import write_model
@@ -32,6 +31,7 @@ from tests.corpus import toy
 from tests.damage import Case, hub_snapshot
 from tests.encoder import tiny
 from tests.training import small
+from tools.results_page import read_tables
 
 TEXTS = ["a dog", "a cat.", "dogs b"]
 _DIM = 4

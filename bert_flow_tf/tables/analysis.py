@@ -22,7 +22,7 @@ from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import figures
 from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
 from bert_flow_tf.tables.table import OURS, Cell, Row, paper_tables
-from bert_flow_tf.tables.workbench import NONE, Made, Recipe, Run, Workbench
+from bert_flow_tf.tables.workbench import NONE, Recipe, TableContent, TableRequest, Workbench
 
 # Table 1's ranges of ranks, from 0, without the end. The paper prints "[5K, 1K)" for the last, a misprint.
 RANK_GROUPS = ((0, 100), (100, 500), (500, 5000), (5000, 10000))
@@ -55,12 +55,12 @@ _WORD = re.compile(r"[^ \t\r\n]+")
 _UNLIMITED = 1 << 30
 
 
-def make_words(run: Run) -> Made:
+def make_words(request: TableRequest) -> TableContent:
   """Makes Table 1: norms and nearest neighbors of word embeddings, by the rank of the word's frequency."""
   paper, rows, notes = paper_tables()[1], [], []
-  file = run.plan.frequency_file or run.plan.corpus
-  for bench in run.benches:
-    order = np.asarray(_ranks(bench, run.plan), np.int64)
+  file = request.plan.frequency_file or request.plan.corpus
+  for bench in request.benches:
+    order = np.asarray(_ranks(bench, request.plan), np.int64)
     # Groups of words by rank, as the paper's columns: (0,100), [100,500), ...
     means = frequency_groups(bench.encoder.bert.word_embeddings.numpy(), order)
     groups = dict(zip(paper.columns, means, strict=True))
@@ -79,7 +79,7 @@ def make_words(run: Run) -> Made:
     notes.append(f"{bench.title}: words with a count: {', '.join(words)}.")
   notes.append("Distances: the k nearest words by l2-distance. Dot products: the k largest.")
   notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
-  return Made(paper.columns, rows, notes)
+  return TableContent(paper.columns, rows, notes)
 
 
 def _ranks(bench, plan):
@@ -104,12 +104,12 @@ def _ranks(bench, plan):
   return bench.store.kept({"kind": "ranks", "tokenizer": tokenizer.checksum, "corpus": digest}, compute)
 
 
-def make_lexical(run: Run) -> Made:
+def make_lexical(request: TableRequest) -> TableContent:
   """Makes Table 6: correlation of similarities with edit distance and gold, on the dev split; gold has one row."""
   published = {row.name: row for row in paper_tables()[6].rows}
   rows = []
-  for bench in run.benches:
-    points = [_lexical_points(bench, run, seed) for seed in run.seeds]
+  for bench in request.benches:
+    points = [_lexical_points(bench, request, seed) for seed in request.seeds]
     if not rows:
       rows.append(_lexical_row(_GOLD, _GOLD, points[:1], published))
     paper = {}
@@ -120,15 +120,15 @@ def make_lexical(run: Run) -> Made:
   # The pairs are those of all encoders.
   distances = points[0][_EDITS]
   close = f"{int((distances <= figures.CLOSE).sum())} of {len(distances)} pairs are at most {figures.CLOSE} apart."
-  notes = [f"Edit distances count {_UNIT_NOTES[run.plan.edit_unit]}. {close}"]
-  return Made(paper_tables()[6].columns, rows, notes)
+  notes = [f"Edit distances count {_UNIT_NOTES[request.plan.edit_unit]}. {close}"]
+  return TableContent(paper_tables()[6].columns, rows, notes)
 
 
-def _lexical_points(bench: Workbench, run: Run, seed: int) -> dict[str, np.ndarray]:
+def _lexical_points(bench: Workbench, request: TableRequest, seed: int) -> dict[str, np.ndarray]:
   """Returns {name: float64 [n]} of edit distance, gold and similarities."""
-  (task,) = run.tasks
+  (task,) = request.tasks
   pairs = bench.inputs.tasks[task].splits[LEXICAL_SPLIT]
-  points = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, run.plan.edit_unit), _GOLD: pairs.scores}
+  points = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, request.plan.edit_unit), _GOLD: pairs.scores}
   for name, recipe in _METHODS.items():
     points[name], _ = bench.cosines(task, recipe, seed, LEXICAL_SPLIT)
   return points
@@ -152,14 +152,14 @@ def _lexical_row(title, name, points, published):
   return Row(title, OURS, cells)
 
 
-def make_isotropy(run: Run) -> Made:
+def make_isotropy(request: TableRequest) -> TableContent:
   """Makes the table of isotropy before and after each calibration."""
   rows = []
-  for bench in run.benches:
-    for recipe in _isotropy_recipes(run):
+  for bench in request.benches:
+    for recipe in _isotropy_recipes(request):
       values, reason = [], "not defined"
       try:
-        values = [_isotropy_of(bench, run, recipe, seed) for seed in recipe.seeds(run.seeds)]
+        values = [_isotropy_of(bench, request, recipe, seed) for seed in recipe.seeds(request.seeds)]
       except BertFlowError as error:
         reason = str(error)
       cells = {}
@@ -173,19 +173,19 @@ def make_isotropy(run: Run) -> Made:
     "Random pairs: each first sentence with the second sentence half the list further on; near 100 is a narrow cone.",
     "First direction: the part of the variance along the first principal axis.",
   ]
-  return Made(ISOTROPY_COLUMNS, rows, notes)
+  return TableContent(ISOTROPY_COLUMNS, rows, notes)
 
 
-def _isotropy_recipes(run):
+def _isotropy_recipes(request):
   recipes = [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow")]
-  for calibration in run.plan.calibration:
+  for calibration in request.plan.calibration:
     recipes.append(Recipe(FIRST_LAST, calibration))
   return recipes
 
 
-def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[str, Any]:
+def _isotropy_of(bench: Workbench, request: TableRequest, recipe: Recipe, seed: int) -> dict[str, Any]:
   """Returns IsoScore, mean cosine and singular spectrum of a task's evaluated sentences, JSON values."""
-  (task,) = run.tasks
+  (task,) = request.tasks
 
   def compute():
     a, b = bench.sides(task, recipe, seed)
@@ -202,31 +202,31 @@ def _isotropy_of(bench: Workbench, run: Run, recipe: Recipe, seed: int) -> dict[
   return bench.stored("isotropy", compute, task, recipe, seed)
 
 
-def draw_edit_distances(run: Run, bench: Workbench) -> Any:
+def draw_edit_distances(request: TableRequest, bench: Workbench) -> Any:
   """Draws Figure 2: similarity against edit distance."""
-  points = _lexical_points(bench, run, run.plan.seed)
-  title = f"{run.tasks[0]} dev, {bench.label}: similarity and edit distance"
-  return figures.edit_distance_figure(points, title, run.plan.edit_unit)
+  points = _lexical_points(bench, request, request.plan.seed)
+  title = f"{request.tasks[0]} dev, {bench.label}: similarity and edit distance"
+  return figures.edit_distance_figure(points, title, request.plan.edit_unit)
 
 
-def draw_spectra(run: Run, bench: Workbench) -> Any:
+def draw_spectra(request: TableRequest, bench: Workbench) -> Any:
   """Draws the singular values before and after each calibration."""
   spectra = {}
-  for recipe in _isotropy_recipes(run):
+  for recipe in _isotropy_recipes(request):
     try:
-      spectrum = _isotropy_of(bench, run, recipe, run.plan.seed)["spectrum_about_origin"]
+      spectrum = _isotropy_of(bench, request, recipe, request.plan.seed)["spectrum_about_origin"]
       spectra[row_name(bench, recipe)] = np.array(spectrum, np.float64)
     except BertFlowError as error:
       logging.warning("figure isotropy of %s has no line for %s: %s", bench.label, recipe.calibration, error)
-  return spectrum_figure(spectra, f"{run.tasks[0]} test, {bench.label}: singular values")
+  return spectrum_figure(spectra, f"{request.tasks[0]} test, {bench.label}: singular values")
 
 
-def draw_cone(run: Run, bench: Workbench) -> Any:
+def draw_cone(request: TableRequest, bench: Workbench) -> Any:
   """Draws the sentences on a sphere and the cosines of random pairs, before and after the flow."""
   panels = []
   for calibration in (NONE, "flow"):
     recipe = Recipe(FIRST_LAST, calibration)
-    a, b = np.asarray(bench.sides(run.tasks[0], recipe, run.plan.seed), np.float64)
+    a, b = np.asarray(bench.sides(request.tasks[0], recipe, request.plan.seed), np.float64)
     # The distinct sentences on the unit sphere, projected on their three leading singular vectors.
     unit = np.unique(np.concatenate([a, b]), axis=0)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)

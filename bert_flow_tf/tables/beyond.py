@@ -13,9 +13,19 @@ from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS
 from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_of, target_of
-from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of, own_notes
+from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of, only_embedding_notes
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
-from bert_flow_tf.tables.workbench import CONTROLS, NONE, UNIFORM, Made, Recipe, Run, Workbench, fingerprint
+from bert_flow_tf.tables.workbench import (
+  CONTROLS,
+  NONE,
+  UNIFORM,
+  Recipe,
+  TableContent,
+  TableRequest,
+  Workbench,
+  fingerprint,
+)
 
 IDF, MEAN = "idf", "mean"
 _SOFT, _AUTO = "soft-whitening", "auto"
@@ -62,49 +72,49 @@ _NOT_RUN = (
 )
 
 
-def make_beyond(run: Run) -> Made:
+def make_beyond(request: TableRequest) -> TableContent:
   """Makes the scores of `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus."""
   notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")))
   recipes = list(_ROWS)
   for recipe in _FITTED:
-    recipes.append(_on_all_sets(run, recipe))
-  if run.plan.corpus:
+    recipes.append(_on_all_sets(request, recipe))
+  if request.plan.corpus:
     notes.append(note("(corpus)"))
-    recipes += [dataclasses.replace(recipe, corpus=sample_of(run.plan.corpus)) for recipe in _FITTED]
-  notes += own_notes(run)
+    recipes += [dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)) for recipe in _FITTED]
+  notes += only_embedding_notes(request)
   rows = []
-  for bench in run.benches:
-    of_bench, chosen = _score_rows(run, bench, _of_bench(bench, recipes))
-    rows += of_bench
-    notes += chosen
-  if not any(bench.paper_encoder for bench in run.benches):
+  for bench in request.benches:
+    bench_rows, auto_notes = _score_rows(request, bench, _supported_recipes(bench, recipes))
+    rows += bench_rows
+    notes += auto_notes
+  if not any(bench.paper_encoder for bench in request.benches):
     notes.append(_NOT_RUN)
-  return Made(_columns(run), rows, notes)
+  return TableContent(_columns(request), rows, notes)
 
 
-def _of_bench(bench, recipes):
-  """Returns the recipes that an encoder can take: with one embedding, those of averages on it, and auto."""
-  if bench.own is None:
+def _supported_recipes(bench, recipes):
+  """Returns the recipes that an encoder supports; one with a single embedding gets the rows of averages and auto."""
+  if bench.only_embedding is None:
     return recipes
-  taken = []
+  supported = []
   for recipe in recipes:
-    if recipe.embedding in CONTROLS and not bench.saved_model:
-      taken.append(recipe)
+    if recipe.embedding in CONTROLS and bench.kind is not Kind.SAVED_MODEL:
+      supported.append(recipe)
     elif recipe.embedding in (AVG, FIRST_LAST) or recipe.calibration == _AUTO:
-      taken.append(Recipe(bench.own, recipe.calibration, recipe.corpus))
-  return list(dict.fromkeys(taken))
+      supported.append(Recipe(bench.only_embedding, recipe.calibration, recipe.corpus))
+  return list(dict.fromkeys(supported))
 
 
-def make_ablation(run: Run) -> Made:
+def make_ablation(request: TableRequest) -> TableContent:
   """Makes the scores from whitening to the best recipe, and away from it."""
   rows = []
-  for bench in run.benches:
-    rows += _score_rows(run, bench, _ABLATION_ROWS)[0]
+  for bench in request.benches:
+    rows += _score_rows(request, bench, _ABLATION_ROWS)[0]
   notes = ["All rows are fitted on all sentences of the evaluated set, without gold scores."]
-  return Made(_columns(run), rows, notes)
+  return TableContent(_columns(request), rows, notes)
 
 
-def make_gains(run: Run) -> Made:
+def make_gains(request: TableRequest) -> TableContent:
   """Makes the differences to whitening, to the flow and to the string match, with intervals."""
   # All rows over whitening, the random ones over the flow, all over the string match; then the same, fitted on all
   # sets; and over the string match, fitted on lines of a general corpus.
@@ -116,27 +126,27 @@ def make_gains(run: Run) -> Made:
   pairs += [(recipe, _MATCH) for recipe in _FITTED]
   for recipe, baseline in pairs[:]:
     if baseline != _MATCH:
-      baseline = _on_all_sets(run, baseline)
-    pairs.append((_on_all_sets(run, recipe), baseline))
-  if run.plan.corpus:
-    pairs += [(dataclasses.replace(recipe, corpus=sample_of(run.plan.corpus)), _MATCH) for recipe in _FITTED]
+      baseline = _on_all_sets(request, baseline)
+    pairs.append((_on_all_sets(request, recipe), baseline))
+  if request.plan.corpus:
+    pairs += [(dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)), _MATCH) for recipe in _FITTED]
   rows = []
   notes = [note("[low, high]"), note("▲, ▼")]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
-  for bench in run.benches:
+  for bench in request.benches:
     marks = []
     for recipe, baseline in pairs:
       name = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}"
       gains = {}
-      for task in run.tasks:
-        gains[task] = _gain(bench, task, recipe, baseline, run.seeds)
+      for task in request.tasks:
+        gains[task] = _gain(bench, task, recipe, baseline, request.seeds)
         if gains[task].interval:
           marks.append(gains[task].mark)
-      cells = _with_mean(run, gains)
+      cells = _with_mean(request, gains)
       rows.append(Row(f"{bench.title}, {name}", OURS, cells))
     counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
     notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
-  return Made(_columns(run), rows, notes)
+  return TableContent(_columns(request), rows, notes)
 
 
 def method_name(recipe: Recipe) -> str:
@@ -162,44 +172,44 @@ def _fitted_on(recipe):
   return " (all sets)"
 
 
-def _on_all_sets(run, recipe):
-  return dataclasses.replace(recipe, corpus=target_of(_sets(run)))
+def _on_all_sets(request, recipe):
+  return dataclasses.replace(recipe, corpus=target_of(_sets(request)))
 
 
-def _sets(run):
+def _sets(request):
   """Returns the tasks that are sets of the paper, over which the mean is taken."""
-  return list(filter(STS_TASKS.__contains__, run.tasks))
+  return list(filter(STS_TASKS.__contains__, request.tasks))
 
 
-def _columns(run):
-  columns = list(run.tasks)  # the sets come first
-  if len(_sets(run)) > 1:
-    columns.insert(len(_sets(run)), MEAN)
+def _columns(request):
+  columns = list(request.tasks)  # the sets come first
+  if len(_sets(request)) > 1:
+    columns.insert(len(_sets(request)), MEAN)
   return columns
 
 
-def _score_rows(run, bench, recipes):
+def _score_rows(request, bench, recipes):
   """Returns the rows of an encoder, marked where lower than without calibration; and notes on what auto has chosen."""
   scores, notes = {}, []
   for recipe in recipes:
-    cells, chosen = cells_of(bench, recipe, run.tasks, run.seeds)
-    scores[method_name(recipe) + _fitted_on(recipe)] = _with_mean(run, cells)
+    cells, chosen = cells_of(bench, recipe, request.tasks, request.seeds)
+    scores[method_name(recipe) + _fitted_on(recipe)] = _with_mean(request, cells)
     if recipe.calibration == _AUTO and chosen:
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
       notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
   # A calibration can hurt: such cells are marked.
-  rows, plain = [], scores.get(bench.own or FIRST_LAST, {})
+  rows, plain = [], scores.get(bench.only_embedding or FIRST_LAST, {})
   for name, cells in scores.items():
-    if name not in (AVG, FIRST_LAST, bench.own, *CONTROLS):
+    if name not in (AVG, FIRST_LAST, bench.only_embedding, *CONTROLS):
       for column, cell in cells.items():
         cells[column] = dataclasses.replace(cell, worse=cell.mean < plain.get(column, Cell()).mean)
     rows.append(Row(f"{bench.title}, {name}", OURS, cells))
   return rows, notes
 
 
-def _with_mean(run: Run, cells: Mapping[str, Cell]) -> dict[str, Cell]:
+def _with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cell]:
   """Returns the cells, with the mean over the sets for each seed if there are several sets."""
-  of_sets = list(map(cells.__getitem__, _sets(run)))
+  of_sets = list(map(cells.__getitem__, _sets(request)))
   if len(of_sets) < 2:
     return dict(cells)
   mean = Cell()

@@ -19,8 +19,9 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.other.word_vectors import PREFIX, WordVectors, wanted_words
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.io.experiment import SAVED_MODEL, encoder_label
+from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.progress import counted
+from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.training.settings import FlowSettings
 
 _TARGET_OF = "target of "
@@ -122,19 +123,9 @@ def _sample(path):
   return FlowCorpus(path, pairs, f"{counted(len(drawn), 'line')} of {path}")
 
 
-def is_words(name: str) -> bool:
-  """Returns whether a name of an encoder, glove:FILE, is of word vectors."""
-  return name.startswith(PREFIX)
-
-
-def is_saved_model(name: str) -> bool:
-  """Returns whether a name of an encoder, saved_model:FOLDER, is of a SavedModel."""
-  return name.startswith(SAVED_MODEL)
-
-
 def load_encoder(name: str, inputs: Inputs) -> Any:
   """Returns the encoder of a name; of a file of word vectors, glove:FILE, only the words of the tasks."""
-  if not is_words(name):
+  if kind_of(name) is not Kind.WORDS:
     return _load_bert(name, inputs.embedding)
   sentences = set()
   for task in inputs.tasks.values():
@@ -165,7 +156,7 @@ def _load_bert(name, settings, token_weights=None):
   arguments = {**settings.loading_arguments(), "token_weights": token_weights}
   if token_weights is None:
     arguments["frequency_corpus"] = None
-  if is_saved_model(name):
+  if kind_of(name) is Kind.SAVED_MODEL:
     return SentenceModel.from_pretrained(name, **arguments).encoder
   arguments["saved_model_output"] = None
   with embedding_scope():
@@ -174,9 +165,8 @@ def _load_bert(name, settings, token_weights=None):
 
 def label_of(name: str) -> str:
   """Returns the name of an encoder in the tables."""
-  if is_words(name):
-    file = pathlib.Path(name.removeprefix(PREFIX)).name
-    return file.removesuffix(".gz").removesuffix(".txt").removesuffix(".vec")
+  if kind_of(name) is Kind.WORDS:
+    return pathlib.Path(name.removeprefix(PREFIX)).name.removesuffix(".txt").removesuffix(".vec")
   return encoder_label(name)
 
 

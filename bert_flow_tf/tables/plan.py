@@ -13,8 +13,9 @@ from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.tables.analysis import LEXICAL_SPLIT, TOKENS, UNITS, edit_distances
-from bert_flow_tf.tables.inputs import is_saved_model, is_words, label_of, sample_of
-from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES, TUNED
+from bert_flow_tf.tables.inputs import label_of, sample_of
+from bert_flow_tf.tables.kinds import EncoderName, Kind, kind_of
+from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
 from bert_flow_tf.training.settings import FlowSettings
 
 
@@ -54,14 +55,19 @@ class Plan(Settings):
       count = self.num_seeds
     return list(range(self.seed, self.seed + count))
 
-  def encoders(self, table: str) -> "list[_Name]":
+  def encoders(self, table: str) -> list[EncoderName]:
     """Returns the names of the encoders that have rows in a table."""
-    return TABLES[table].benches(list(map(_Name, self.model)), list(map(_Name, self.nli_model)))
+    names = [EncoderName(name, kind_of(name)) for name in self.model]
+    names += [EncoderName(name, kind_of(name, is_tuned=True)) for name in self.nli_model]
+    return TABLES[table].select(names)
 
   @property
   def needs_models(self) -> bool:
     """True if the encoders of `model` are needed, not only those of `nli_model`."""
-    return bool(self.figure) or any(set(self.encoders(table)) & set(self.model) for table in self.table)
+    if self.figure:
+      return True
+    kinds = {kind for table in self.table for _, kind in self.encoders(table)}
+    return bool(kinds - {Kind.TUNED})
 
   def tasks(self) -> list[str]:
     """Returns the names of the tasks that are needed, in a fixed order."""
@@ -77,7 +83,7 @@ class Plan(Settings):
     """Returns the corpora besides tasks on which a flow is fitted: files, "nli"."""
     corpora = set(self.transfer_corpus)
     for table in self.table:
-      if TABLES[table].on_nli and any(not name.words for name in self.encoders(table)):
+      if TABLES[table].on_nli and any(kind is not Kind.WORDS for _, kind in self.encoders(table)):
         corpora.add(NLI)
     if self.corpus and "beyond" in self.table:
       corpora.add(sample_of(self.corpus))
@@ -92,18 +98,6 @@ class Plan(Settings):
           f"{argument}={name}: needs the {LEXICAL_SPLIT} split of {STS_B}; {task.source} has {', '.join(task.splits)}",
           argument,
         )
-
-
-class _Name(str):
-  """Name of an encoder, which stands for its workbench before it is loaded."""
-
-  @property
-  def words(self) -> bool:
-    return is_words(self)
-
-  @property
-  def saved_model(self) -> bool:
-    return is_saved_model(self)
 
 
 def canonical(plan: Plan) -> Plan:
@@ -166,10 +160,11 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
     if plan.transfer_corpus.count(name) > 1:
       yield "transfer_corpus", name, "is given twice, expected each once"
   # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
-  names = list(map(_Name, plan.model))
-  needing = [("figure", name) for name in plan.figure if not TABLES["5"].benches(names, ())]
+  needing = []
+  if Kind.BERT not in map(kind_of, plan.model):
+    needing = [("figure", name) for name in plan.figure]
   for name in plan.table:
-    if TABLES[name].encoders != TUNED and not plan.encoders(name):
+    if Kind.BERT in TABLES[name].encoders and not plan.encoders(name):
       needing.append(("table", name))
   for argument, name in needing:
     if not plan.model:
@@ -177,8 +172,9 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
     yield argument, name, f"needs a BERT, and model={','.join(plan.model)} has none"
   # Each encoder has its own name in the tables.
   names = list(plan.nli_model)
-  for name in filter(is_words, names):
-    yield "nli_model", name, "word vectors are not fine-tuned; give them as model"
+  for name in names:
+    if kind_of(name) is not Kind.BERT:
+      yield "nli_model", name, "only an encoder with a transformer is fine-tuned; give the others as model"
   if plan.needs_models:
     names += plan.model
   labels = list(map(label_of, names))

@@ -1,36 +1,37 @@
 """The tables and figures of `run_table.py`: a new one is a function and a row here."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.tables import analysis, beyond, similarity
-from bert_flow_tf.tables.workbench import Made, Run, Workbench
+from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.workbench import TableContent, TableRequest, Workbench
 
 BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless some columns are chosen
 STS_B = "STS-B"  # of Tables 5, 6 and 8, isotropy and all figures
-# Encoders with rows in a table: all, all but word vectors, those with a BERT, those fine-tuned on NLI, BERTs and these,
-# or these if any.
-ALL, BERTS, TUNED, BERTS_AND_TUNED, TUNED_OR_BERTS = "all", "BERTs", "tuned", "BERTs and tuned", "tuned or BERTs"
-NOT_WORDS = "not words"
+_NOT_TUNED = frozenset(set(Kind) - {Kind.TUNED})
+_BERTS = frozenset([Kind.BERT])
+_BERTS_AND_TUNED = frozenset([Kind.BERT, Kind.TUNED])
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class TableSpec:
   """A table, before it is made."""
 
-  make: Callable[[Run], Made]
+  make: Callable[[TableRequest], TableContent]
   title: str = ""  # "": title and metric are those of the paper's table, whose rows follow ours
   metric: str = ""
-  encoders: str = BERTS  # which encoders have rows, one of the above
+  encoders: frozenset[Kind] = _BERTS  # kinds of encoders that have rows
+  prefers_tuned: bool = False  # whether encoders that were fine-tuned on NLI, if any, are the only ones
   tasks: tuple[str, ...] | None = None  # tasks that are read; None for those of the argument `task`
   binary: bool = False  # whether BINARY_TASKS follow these, unless some are chosen
   uses: tuple[str, ...] = ()  # arguments of `Plan`, besides those that every table uses
   seeds: int = 1  # default number of seeds; 0 if nothing is random
   on_nli: bool = False  # whether a row is fitted on SNLI and MNLI
-  without_best: tuple[str, ...] | None = ()  # columns without a best cell; None for all
-  nearest_0: tuple[str, ...] = ()  # columns whose best cell is the nearest to 0
+  unranked_columns: tuple[str, ...] | None = ()  # columns without a best cell; None for all
+  columns_best_near_zero: tuple[str, ...] = ()  # columns whose best cell is the nearest to 0
 
   def columns(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the names of its tasks if `chosen` is the argument `task`."""
@@ -40,70 +41,80 @@ class Kind:
       return chosen + BINARY_TASKS
     return chosen
 
-  def benches(self, models: Sequence[Any], tuned: Sequence[Any]) -> list[Any]:
-    """Returns the workbenches that have rows, of the plain ones and of those of encoders fine-tuned on NLI."""
-    not_words = [bench for bench in models if not bench.words]
-    berts = [bench for bench in not_words if not bench.saved_model]
-    if self.encoders == BERTS_AND_TUNED:
-      return berts + list(tuned)
-    return list(
-      {ALL: models, NOT_WORDS: not_words, BERTS: berts, TUNED: tuned, TUNED_OR_BERTS: tuned or berts}[self.encoders]
-    )
+  def select(self, encoders: Iterable[Any]) -> list[Any]:
+    """Returns those of some encoders, which have a `kind`, that have rows."""
+    selected = [encoder for encoder in encoders if encoder.kind in self.encoders]
+    tuned = [encoder for encoder in selected if encoder.kind is Kind.TUNED]
+    if self.prefers_tuned and tuned:
+      return tuned
+    return selected
 
 
 TABLES = {
-  "beyond": Kind(
+  "beyond": TableSpec(
     beyond.make_beyond,
     title="the paper's flow, other calibrations, and other embeddings",
     metric=beyond.METRIC,
-    encoders=NOT_WORDS,
+    encoders=_NOT_TUNED - {Kind.WORDS},
     binary=True,
     uses=("task", "frequency_corpus", "num_seeds", "corpus"),
   ),
-  "gains": Kind(
+  "gains": TableSpec(
     beyond.make_gains,
     title="differences between rows of table beyond, with 95 % intervals",
     metric=beyond.METRIC,
     binary=True,
     uses=("task", "frequency_corpus", "num_seeds"),
-    without_best=None,
+    unranked_columns=None,
   ),
-  "ablation": Kind(
+  "ablation": TableSpec(
     beyond.make_ablation,
     title="from whitening to the recipe, and away from it",
     metric=beyond.METRIC,
     uses=("task", "frequency_corpus"),
   ),
-  "1": Kind(analysis.make_words, tasks=(), uses=("frequency_file", "corpus"), seeds=0, without_best=None),
-  "2": Kind(similarity.make_similarity, encoders=ALL, uses=("task", "calibration", "num_seeds"), on_nli=True),
-  "3": Kind(
+  "1": TableSpec(
+    analysis.make_words,
+    encoders=_BERTS | {Kind.STATIC},
+    tasks=(),
+    uses=("frequency_file", "corpus"),
+    seeds=0,
+    unranked_columns=None,
+  ),
+  "2": TableSpec(
+    similarity.make_similarity, encoders=_NOT_TUNED, uses=("task", "calibration", "num_seeds"), on_nli=True
+  ),
+  "3": TableSpec(
     similarity.make_similarity,
-    encoders=TUNED,
+    encoders=frozenset([Kind.TUNED]),
     uses=("task", "nli_model", "calibration", "num_seeds"),
     on_nli=True,
   ),
-  "4": Kind(
-    similarity.make_qnli, encoders=BERTS_AND_TUNED, tasks=("QNLI",), uses=("nli_model", "num_seeds"), on_nli=True
+  "4": TableSpec(
+    similarity.make_qnli, encoders=_BERTS_AND_TUNED, tasks=("QNLI",), uses=("nli_model", "num_seeds"), on_nli=True
   ),
-  "5": Kind(similarity.make_calibrations, tasks=(STS_B,), uses=("calibration", "num_seeds")),
-  "6": Kind(analysis.make_lexical, tasks=(STS_B,), uses=("edit_unit", "num_seeds"), without_best=("edit distance",)),
-  "8": Kind(
+  "5": TableSpec(similarity.make_calibrations, tasks=(STS_B,), uses=("calibration", "num_seeds")),
+  "6": TableSpec(
+    analysis.make_lexical, tasks=(STS_B,), uses=("edit_unit", "num_seeds"), unranked_columns=("edit distance",)
+  ),
+  "8": TableSpec(
     similarity.make_seeds,
-    encoders=TUNED_OR_BERTS,
+    encoders=_BERTS_AND_TUNED,
+    prefers_tuned=True,
     tasks=(STS_B,),
     uses=("nli_model", "num_seeds"),
     seeds=5,
-    without_best=("standard deviation",),
+    unranked_columns=("standard deviation",),
   ),
-  "isotropy": Kind(
+  "isotropy": TableSpec(
     analysis.make_isotropy,
     title=f"how evenly the embeddings of {STS_B}'s test sentences fill their space",
     metric="IsoScore (Rudman et al. 2022): 100 is isotropic, 0 is a single direction",
     tasks=(STS_B,),
     uses=("calibration", "num_seeds"),
-    nearest_0=analysis.ISOTROPY_COLUMNS[1:],
+    columns_best_near_zero=analysis.ISOTROPY_COLUMNS[1:],
   ),
-  "transfer": Kind(
+  "transfer": TableSpec(
     similarity.make_transfer,
     title="does a flow fitted on the sentences of one set help on another?",
     metric=f"Spearman x 100 of {similarity.FIRST_LAST}",
@@ -111,7 +122,7 @@ TABLES = {
   ),
 }
 # {name: (function of a run and an encoder that draws it, arguments that it uses)}; all are of STS-B and of BERTs.
-FIGURES: dict[str, tuple[Callable[[Run, Workbench], Any], tuple[str, ...]]] = {
+FIGURES: dict[str, tuple[Callable[[TableRequest, Workbench], Any], tuple[str, ...]]] = {
   "2": (analysis.draw_edit_distances, ("edit_unit",)),
   "isotropy": (analysis.draw_spectra, ("calibration",)),
   "cone": (analysis.draw_cone, ()),
@@ -121,8 +132,8 @@ FIGURES: dict[str, tuple[Callable[[Run, Workbench], Any], tuple[str, ...]]] = {
 def users_of(argument: str) -> list[str]:
   """Returns the tables, and figures as "figure NAME", that use an argument; [] for arguments that all of them use."""
   users = []
-  for name, kind in TABLES.items():
-    if argument in kind.uses:
+  for name, table in TABLES.items():
+    if argument in table.uses:
       users.append(name)
   for name, (_, uses) in FIGURES.items():
     if argument in uses:

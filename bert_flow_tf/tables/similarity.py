@@ -11,8 +11,9 @@ from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import target_of
+from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note, paper_tables
-from bert_flow_tf.tables.workbench import CONTROLS, NONE, Made, Recipe, Run, Workbench
+from bert_flow_tf.tables.workbench import CONTROLS, NONE, Recipe, TableContent, TableRequest, Workbench
 
 AVG, FIRST_LAST = "avg", "avg-first-last"
 # The k that the paper chose on dev; ours, chosen on dev too, is compared with it.
@@ -25,48 +26,48 @@ WEIGHTED = note("STS-12 to STS-16")
 _NOT_TUNED = "Our encoders are not fine-tuned on NLI (`--nli_model`); the paper's are."
 
 
-def make_similarity(run: Run) -> Made:
+def make_similarity(request: TableRequest) -> TableContent:
   """Makes Tables 2 and 3: avg, cls, avg-first-last, flows and other calibrations; a column for each task."""
   recipes, notes, without_cls = {}, [], []
-  for bench in run.benches:
-    best = bench.own or FIRST_LAST
-    of_bench = [Recipe(bench.own or AVG)]
-    if bench.own is None:
+  for bench in request.benches:
+    best = bench.only_embedding or FIRST_LAST
+    bench_recipes = [Recipe(bench.only_embedding or AVG)]
+    if bench.only_embedding is None:
       if bench.encoder.has_pooler:
-        of_bench.append(Recipe("cls"))
+        bench_recipes.append(Recipe("cls"))
       else:
         without_cls.append(bench.title)
-      of_bench.append(Recipe(FIRST_LAST))
-    if not bench.words:
-      of_bench.append(Recipe(best, "flow", NLI))
-    of_bench.append(Recipe(best, "flow"))
-    for calibration in run.plan.calibration:
-      of_bench.append(Recipe(best, calibration))
-    if bench.own and not bench.words:
-      of_bench.append(Recipe(best, "auto"))
-    if not (bench.words or bench.saved_model):
-      of_bench += map(Recipe, CONTROLS)
-    recipes[bench] = of_bench
-  if any(column.startswith("STS-1") for column in run.tasks):
+      bench_recipes.append(Recipe(FIRST_LAST))
+    if bench.kind is not Kind.WORDS:
+      bench_recipes.append(Recipe(best, "flow", NLI))
+    bench_recipes.append(Recipe(best, "flow"))
+    for calibration in request.plan.calibration:
+      bench_recipes.append(Recipe(best, calibration))
+    if bench.only_embedding and bench.kind is not Kind.WORDS:
+      bench_recipes.append(Recipe(best, "auto"))
+    if bench.kind not in (Kind.WORDS, Kind.SAVED_MODEL):
+      bench_recipes += map(Recipe, CONTROLS)
+    recipes[bench] = bench_recipes
+  if any(column.startswith("STS-1") for column in request.tasks):
     notes.append(WEIGHTED)
-  notes += _notes_of_corpora(run, recipes)
-  if any(Recipe(CONTROLS[0]) in of_bench for of_bench in recipes.values()):
+  notes += _notes_of_corpora(request, recipes)
+  if any(Recipe(CONTROLS[0]) in bench_recipes for bench_recipes in recipes.values()):
     notes += map(note, CONTROLS)
-  notes += own_notes(run)
+  notes += only_embedding_notes(request)
   if without_cls:
     notes.append(f"No row of cls for {', '.join(without_cls)}: the checkpoint has no pooler.")
-  if run.name == "3" and not recipes:
+  if request.name == "3" and not recipes:
     notes.append("No encoder fine-tuned on NLI was given (`--nli_model`): only published rows.")
-  return Made(run.tasks, _rows(run, recipes), notes)
+  return TableContent(request.tasks, _rows(request, recipes), notes)
 
 
-def make_qnli(run: Run) -> Made:
+def make_qnli(request: TableRequest) -> TableContent:
   """Makes Table 4: AUC of QNLI."""
-  of_each = [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI), Recipe(FIRST_LAST, "flow")]
-  recipes = dict.fromkeys(run.benches, of_each)
-  notes = _notes_of_corpora(run, recipes)
+  all_recipes = [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI), Recipe(FIRST_LAST, "flow")]
+  recipes = dict.fromkeys(request.benches, all_recipes)
+  notes = _notes_of_corpora(request, recipes)
   if recipes:
-    splits = run.benches[0].inputs.tasks["QNLI"].splits
+    splits = request.benches[0].inputs.tasks["QNLI"].splits
     counts, numbers = [], []
     for split, full in _QNLI.items():
       counts.append(len(splits.get(split, ())))
@@ -76,24 +77,24 @@ def make_qnli(run: Run) -> Made:
       # Before the note of the corpus NLI.
       missing = f"Only a part of QNLI was available: {', '.join(numbers)} pairs."
       notes.insert(1, f"{missing} The rows (target) are fitted on {fitted}.")
-  return Made(("AUC",), _rows(run, recipes), notes + not_tuned(run))
+  return TableContent(("AUC",), _rows(request, recipes), notes + not_tuned(request))
 
 
-def make_calibrations(run: Run) -> Made:
+def make_calibrations(request: TableRequest) -> TableContent:
   """Makes Table 5, all of plain averages; the k of natsv without a number is chosen on dev."""
-  names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *run.plan.calibration, "flow"]
-  of_each = [Recipe(AVG, name) for name in dict.fromkeys(names)]
-  recipes = dict.fromkeys(run.benches, of_each)
-  notes = _notes_of_corpora(run, recipes)
-  return Made(run.tasks, _rows(run, recipes), notes)
+  names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *request.plan.calibration, "flow"]
+  all_recipes = [Recipe(AVG, name) for name in dict.fromkeys(names)]
+  recipes = dict.fromkeys(request.benches, all_recipes)
+  notes = _notes_of_corpora(request, recipes)
+  return TableContent(request.tasks, _rows(request, recipes), notes)
 
 
-def make_seeds(run: Run) -> Made:
+def make_seeds(request: TableRequest) -> TableContent:
   """Makes Table 8: mean, standard deviation and median over the seeds of the flow."""
   rows = []
-  for bench in run.benches:
+  for bench in request.benches:
     for recipe in _SEED_RECIPES:
-      cell = cells_of(bench, recipe, run.tasks, run.seeds)[0][run.tasks[0]]
+      cell = cells_of(bench, recipe, request.tasks, request.seeds)[0][request.tasks[0]]
       published = _published(bench, recipe, 8)
       # A row that no seed changes has no spread; its mean and median are its score.
       values = {"mean": cell.mean, "standard deviation": cell.spread, "median": None}
@@ -110,24 +111,24 @@ def make_seeds(run: Run) -> Made:
         else:
           cells[column] = Cell((value,), paper)
       rows.append(Row(row_name(bench, recipe), OURS, cells))
-  numbers = ", ".join(map(str, run.seeds))
+  numbers = ", ".join(map(str, request.seeds))
   text = f"Ours: seeds {numbers} of the flow, with the same encoder; the paper's five are of the whole training."
-  return Made(paper_tables()[8].columns, rows, [text, *not_tuned(run)])
+  return TableContent(paper_tables()[8].columns, rows, [text, *not_tuned(request)])
 
 
-def make_transfer(run: Run) -> Made:
+def make_transfer(request: TableRequest) -> TableContent:
   """Makes the table of flows that are fitted on the sentences of one set and evaluated on another."""
   # A row for each corpus; on its own set, a flow is fitted on the sentences that it is evaluated on.
-  recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in run.tasks}
-  for corpus in run.plan.transfer_corpus:
+  recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
+  for corpus in request.plan.transfer_corpus:
     recipes[f"flow fitted on {_corpus_name(corpus)}"] = Recipe(FIRST_LAST, "flow", corpus)
   rows, notes = [], [WEIGHTED]
-  for bench in run.benches:
-    plain = cells_of(bench, Recipe(FIRST_LAST), run.tasks, run.seeds)[0]
+  for bench in request.benches:
+    plain = cells_of(bench, Recipe(FIRST_LAST), request.tasks, request.seeds)[0]
     rows.append(Row(f"{bench.title}, no flow", OURS, plain))
     compared = lower = 0
     for name, recipe in recipes.items():
-      cells = cells_of(bench, recipe, run.tasks, run.seeds)[0]
+      cells = cells_of(bench, recipe, request.tasks, request.seeds)[0]
       for task, cell in cells.items():
         worse = cell.mean < plain[task].mean
         cells[task] = dataclasses.replace(cell, worse=worse)
@@ -135,7 +136,7 @@ def make_transfer(run: Run) -> Made:
         lower += worse
       rows.append(Row(f"{bench.title}, {name}", OURS, cells))
     notes.append(f"{bench.title}: the flow lowers the score in {lower} of {compared} cells ({WORSE}).")
-  return Made(run.tasks, rows, notes)
+  return TableContent(request.tasks, rows, notes)
 
 
 def cells_of(
@@ -157,7 +158,7 @@ def cells_of(
 def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str:
   """Returns the name of a row; `chosen` is the calibration's name with the k chosen on dev, None for several."""
   embedding = recipe.embedding
-  if bench.words:
+  if bench.kind is Kind.WORDS:
     embedding = "avg of word vectors"
   if recipe.calibration == NONE:
     return f"{bench.title}, {embedding}"
@@ -173,45 +174,45 @@ def _corpus_name(corpus: str) -> str:
   return corpus.upper() if corpus == NLI else corpus
 
 
-def own_notes(run: Run) -> list[str]:
+def only_embedding_notes(request: TableRequest) -> list[str]:
   """Returns notes on encoders that have one embedding."""
-  titles = [bench.title for bench in run.benches if bench.own and not bench.words]
+  titles = [bench.title for bench in request.benches if bench.only_embedding and bench.kind is not Kind.WORDS]
   if not titles:
     return []
   return [f"{', '.join(titles)}: only the embedding that its files declare or give, and what `auto` takes of it."]
 
 
-def not_tuned(run: Run) -> list[str]:
+def not_tuned(request: TableRequest) -> list[str]:
   """Returns a note for Tables 4 and 8 if our encoders, unlike the paper's, are not fine-tuned."""
-  if run.plan.nli_model:
+  if request.plan.nli_model:
     return []
   return [_NOT_TUNED]
 
 
-def _rows(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:
+def _rows(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:
   """Returns our rows of a table of the paper, next to the paper's score of each."""
   rows = []
-  for bench, of_bench in recipes.items():
-    for recipe in of_bench:
-      published = _published(bench, recipe, int(run.name))
-      scores, names = cells_of(bench, recipe, run.tasks, run.seeds)
+  for bench, bench_recipes in recipes.items():
+    for recipe in bench_recipes:
+      published = _published(bench, recipe, int(request.name))
+      scores, names = cells_of(bench, recipe, request.tasks, request.seeds)
       cells = {}
       for task, cell in scores.items():
         column = _COLUMN_OF_TASK.get(task, task)
         cells[column] = dataclasses.replace(cell, paper=published.get(column))
       chosen = recipe.calibration
-      if list(names.values()) == [list(run.tasks)]:  # all tasks have the same k
+      if list(names.values()) == [list(request.tasks)]:  # all tasks have the same k
         (chosen,) = names
       rows.append(Row(row_name(bench, recipe, chosen), OURS, cells))
   return rows
 
 
-def _notes_of_corpora(run: Run, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[str]:
+def _notes_of_corpora(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[str]:
   """Returns notes on what the rows are fitted on; [] without rows of ours."""
   notes = []
   for bench in list(recipes)[:1]:
     notes.append(note("(target)"))
-    if Recipe(bench.own or FIRST_LAST, "flow", NLI) in recipes[bench]:
+    if Recipe(bench.only_embedding or FIRST_LAST, "flow", NLI) in recipes[bench]:
       with contextlib.suppress(DataError):
         notes.append(f"(NLI): fitted on {bench.inputs.corpus(NLI).source}.")
   return notes
@@ -226,7 +227,7 @@ def _published(bench: Workbench, recipe: Recipe, number: int) -> Mapping[str, An
     corpus = recipe.corpus
   row = paper_tables()[number].match(
     _PAPER_K.get(recipe.calibration, recipe.calibration),
-    bench.nli_tuned,
+    bench.kind is Kind.TUNED,
     encoder=bench.paper_encoder,
     embedding=recipe.embedding,
     corpus=corpus,

@@ -6,14 +6,13 @@ import json
 import math
 import pathlib
 import statistics
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.io.text_table import markdown_table, one_line
-from bert_flow_tf.tables.known_encoders import known_encoder
 
 OURS, PUBLISHED = "ours", "published"
 HIGHEST, NEAREST_0 = "the highest", "the nearest to 0"  # best cell of a column
@@ -156,14 +155,24 @@ class Table:
   best: dict[str, str] = dataclasses.field(default_factory=dict)  # {column: HIGHEST or NEAREST_0}
 
   @property
+  def has_scores(self) -> bool:
+    """True if a row of ours has a number, or if there is no row of ours."""
+    ours = [row for row in self.rows if row.source == OURS]
+    return not ours or any(cell.defined for row in ours for cell in row.cells.values())
+
+  @property
   def heading(self) -> str:
     """Name for a reader: "Table 2", "Transfer"."""
     if self.name.isdigit():
       return f"Table {self.name}"
     return self.name.capitalize()
 
-  def markdown(self) -> str:
-    """Returns the table by encoder, best cells bold, with title, notes, numbered reasons of missing scores, command."""
+  def markdown(self, seen: Mapping[str, Collection[str]] | None = None) -> str:
+    """Returns the table by encoder, best cells bold, with title, notes, numbered reasons of missing scores, command.
+
+    Args:
+      seen: {encoder: columns whose text it was trained on}, to be marked.
+    """
     reasons, best, group = {}, self._best_cells(), None
     lines = [f"## {self.heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
     rows = []
@@ -175,7 +184,9 @@ class Table:
       if baseline:
         heading = f"{encoder}, over {baseline}"
       if heading != group:
-        rows.append([f"*{heading}*", *self._marks_of_seen(encoder)])
+        columns_seen = (seen or {}).get(encoder, ())
+        marks = [SEEN if column in columns_seen else "" for column in self.columns]
+        rows.append([f"*{heading}*", *marks])
         group = heading
       texts = [name]
       for column in self.columns:
@@ -194,12 +205,6 @@ class Table:
     if self.about.get("command"):
       lines += ["", "```bash", self.about["command"], "```"]
     return "\n".join(lines) + "\n"
-
-  def _marks_of_seen(self, encoder):
-    """Returns SEEN for each column whose text the encoder was trained on, else ""."""
-    known = known_encoder(self.about.get("encoders", {}).get(encoder, ""))
-    seen = () if known is None else known.seen
-    return [SEEN if column in seen else "" for column in self.columns]
 
   def _encoder_and_name(self, row):
     """Returns the encoder of a row, or PUBLISHED or OURS for a row without one; and the row's name without it."""

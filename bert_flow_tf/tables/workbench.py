@@ -17,21 +17,13 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF, string_matches
 from bert_flow_tf.evaluation.task_scores import HEADLINE, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.runs.result_files import plain
-from bert_flow_tf.tables.inputs import (
-  Inputs,
-  change_encoder,
-  is_saved_model,
-  is_words,
-  label_of,
-  load_encoder,
-  paper_encoder,
-)
+from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
+from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.tables.table import Row
 
 NONE = "none"
@@ -53,6 +45,14 @@ class Recipe:
   token_weights: str = UNIFORM  # the encoder's; UNIFORM for the encoder as the run loads it
   static: bool = False  # whether the encoder is its BERT's word embeddings alone
 
+  def __str__(self) -> str:
+    parts = [self.embedding]
+    if self.token_weights != UNIFORM:
+      parts.append(self.token_weights)
+    if self.calibration != NONE:
+      parts.append(f"{self.calibration} ({self.corpus})")
+    return ", ".join(parts)
+
   @property
   def has_characters(self) -> bool:
     """True if characters are a part of the calibration."""
@@ -71,7 +71,7 @@ class Recipe:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class TableRequest:
   """A table or figure to be made: its name, the plan, its encoders, its tasks and the flow's seeds."""
 
   name: str
@@ -82,7 +82,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class TableContent:
   """Columns, rows and notes of a table."""
 
   columns: Sequence[str]
@@ -118,7 +118,18 @@ class Store:
 
 
 class Workbench:
-  """One encoder (a `SentenceEncoder`, or a `WordEncoder` with `words`) of a run; computes each result once."""
+  """Scores of one encoder; computes each result once.
+
+  Args:
+    encoder: a `SentenceEncoder` or a `WordEncoder`.
+    inputs: tasks, corpora and settings of the run.
+    store: stored results.
+    label: name of the encoder in the tables.
+    kind: kind of the encoder.
+    paper_encoder: "base" or "large" if the encoder is the paper's.
+    only_embedding: the one embedding of the encoder: of word vectors, of a SavedModel, of word embeddings alone, or
+      declared by its folder. None if the tables choose.
+  """
 
   def __init__(
     self,
@@ -126,18 +137,14 @@ class Workbench:
     inputs: Inputs,
     store: Store,
     label: str,
-    paper_encoder: str | None = None,  # "base" or "large" if it is the paper's
-    nli_tuned: bool = False,
-    words: bool = False,
-    own: str | None = None,  # only embedding of word vectors, of a SavedModel, if static, or declared by the folder
+    kind: Kind = Kind.BERT,
+    paper_encoder: str | None = None,
+    only_embedding: str | None = None,
   ) -> None:
     self.encoder, self.inputs, self.store, self.label = encoder, inputs, store, label
-    self.paper_encoder, self.nli_tuned, self.words = paper_encoder, nli_tuned, words
-    self.own, self.saved_model = own, is_saved_model(encoder.name)
-    if words:
-      self.own = AVERAGE.name
+    self.kind, self.paper_encoder, self.only_embedding = kind, paper_encoder, only_embedding
     self._max_seq_length = inputs.embedding.max_seq_length
-    if self.saved_model:
+    if kind is Kind.SAVED_MODEL:
       self._max_seq_length = None
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
     self._fitted = functools.lru_cache(maxsize=_KEPT_MODELS)(self._fit)
@@ -146,14 +153,14 @@ class Workbench:
   @property
   def title(self) -> str:
     """Beginning of the names of its rows."""
-    if self.nli_tuned:
+    if self.kind is Kind.TUNED:
       return self.label + NLI_TUNED
     return self.label
 
   @property
   def sizes(self) -> dict[str, Any]:
     """Sizes of its BERT and the name that it was loaded by, JSON values for a reader."""
-    if self.saved_model:
+    if self.kind is Kind.SAVED_MODEL:
       return {"dimensions": self.encoder.hidden_size, "folder": self.encoder.name}
     config = self.encoder.bert.config
     sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
@@ -234,7 +241,7 @@ class Workbench:
 
   def _change(self, token_weights, static):
     encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static)
-    return Workbench(encoder, self.inputs, self.store, self.label, nli_tuned=self.nli_tuned)
+    return Workbench(encoder, self.inputs, self.store, self.label, self.kind)
 
   def _key(self, task, recipe, seed, split):
     """Returns everything that decides a result but the versions, and nothing else, JSON values."""
@@ -298,17 +305,17 @@ class Workbench:
     return Fitter(show_progress=False, keep_trainers=True)
 
 
-def load_benches(names: Sequence[str], inputs: Inputs, store: Store, nli_tuned: bool = False) -> list[Workbench]:
+def load_benches(names: Sequence[str], inputs: Inputs, store: Store, is_tuned: bool = False) -> list[Workbench]:
   """Returns a workbench for each name of an encoder; EncoderError if one cannot be loaded."""
   benches = []
   for name in names:
-    encoder, paper, words = load_encoder(name, inputs), None, is_words(name)
-    own = encoder.pooling().name
-    if not (words or is_saved_model(name)):
-      paper = paper_encoder(name, encoder.bert.config, nli_tuned)
-      if not (encoder.declared.source or encoder.is_static):
-        own = None
-    benches.append(Workbench(encoder, inputs, store, label_of(name), paper, nli_tuned, words, own))
+    encoder, kind, paper = load_encoder(name, inputs), kind_of(name, is_tuned), None
+    only_embedding = encoder.pooling().name
+    if kind in (Kind.BERT, Kind.TUNED):
+      paper = paper_encoder(name, encoder.bert.config, is_tuned)
+      if not encoder.declared.source:
+        only_embedding = None
+    benches.append(Workbench(encoder, inputs, store, label_of(name), kind, paper, only_embedding))
   return benches
 
 

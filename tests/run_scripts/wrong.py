@@ -254,13 +254,12 @@ gcsfs :: MODEL --input=gs://bucket/*.txt
 --output_dir: gs://bucket/out :: MODEL TEXT --output_dir=gs://bucket/out
 """,
   "table": """
-each :: --table=7 --figure=1 --table=1 --results_page= --results_page=@/R.md
+each :: --table=7 --figure=1 --table=1
 each --table=2 :: --task=STS-C --nli_model=mini --model= --model=mini,mini --transfer_corpus=nli
 each --table=1 :: --num_seeds=2 --frequency_file=absent
 each --table=5 :: --calibration=SN,sn --model=gpt
 each --table=transfer :: --transfer_corpus=target --transfer_corpus=nli,NLI
-each --table=8 :: --seed=2147483645 --output_dir= --results_page=@
-each --table=8 :: --results_page=@/absent/R.md
+each --table=8 :: --seed=2147483645 --output_dir=
 --table ::
 --table=9 :: --table=2,9
 --task=QNLI :: --table=2 --task=STS-B,QNLI
@@ -271,6 +270,7 @@ bad_counts.txt, line 1 :: --table=1 --frequency_file=@/bad_counts.txt
 pca :: --table=5 --calibration=pca
 'tuned' :: --table=3,4 --model=@/tuned --nli_model=@/tuned
 --table=5 :: --table=5 WORDS
+--table=5 :: --table=5 --model=static:mini
 --figure=2 :: --figure=2 WORDS
 --nli_model :: --table=3 --nli_model=glove:@/tiny.vec.txt
 absent :: --table=2 --model=glove:absent --train_batch_size=8

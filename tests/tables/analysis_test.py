@@ -19,7 +19,7 @@ from bert_flow_tf.evaluation.figures import inline_svg, spectrum_figure
 from bert_flow_tf.tables import analysis, figures
 from bert_flow_tf.tables.analysis import edit_distances, frequency_groups
 from bert_flow_tf.tables.plan import Plan
-from bert_flow_tf.tables.workbench import Run
+from bert_flow_tf.tables.workbench import TableRequest
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make, make_bench, sides
 from tests.testing import shared
 
@@ -85,7 +85,7 @@ def drawn(monkeypatch, kind, draw, bench, **plan):
   monkeypatch.setattr(
     analysis if kind == "spectrum_figure" else figures, kind, lambda *values: arguments.extend(values)
   )
-  draw(Run("figure", Plan(seed=1, **plan), [bench], ("STS-B",), [1]), bench)
+  draw(TableRequest("figure", Plan(seed=1, **plan), [bench], ("STS-B",), [1]), bench)
   return arguments
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.tables import workbench
+from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.registry import TABLES
 from bert_flow_tf.tables.table import Table
 from bert_flow_tf.tables.workbench import CONTROLS, Recipe
@@ -55,7 +56,7 @@ def every_sentence(bench, tasks, embedding="avg-first-last"):
 
 def test_rows_of_an_encoder_with_one_embedding(data):
   """A SavedModel's vectors, without calibration and with those that need no tokens; marked by the former."""
-  bench = make_bench(data, TASKS, encoder=Encoder("saved_model:use"), own="output")
+  bench = make_bench(data, TASKS, encoder=Encoder("saved_model:use"), kind=Kind.SAVED_MODEL, only_embedding="output")
   made = make("beyond", [bench], SEEDS, TASKS)
   names = ["flow", "whitening", "soft-whitening", "auto"]
   fitted = [f"output, {name} ({corpus})" for corpus in ("target", "all sets") for name in names]

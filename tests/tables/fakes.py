@@ -18,7 +18,7 @@ from bert_flow_tf.runs.result_files import plain
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import TABLES
-from bert_flow_tf.tables.workbench import Run, Store, Workbench
+from bert_flow_tf.tables.workbench import Store, TableRequest, Workbench
 from bert_flow_tf.training.fitter import Fitter
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -147,7 +147,7 @@ def make_bench(data, names, folder=None, encoder=None, label="fake", tasks=None,
 
 def make(name, benches, seeds=(1, 2), tasks=("STS-B",), **plan):
   """Returns columns, rows and notes of a table of workbenches."""
-  return TABLES[name].make(Run(name, Plan((name,), **plan), benches, tuple(tasks), list(seeds)))
+  return TABLES[name].make(TableRequest(name, Plan((name,), **plan), benches, tuple(tasks), list(seeds)))
 
 
 def cosine(a, b):

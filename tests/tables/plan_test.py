@@ -7,12 +7,14 @@ import pytest
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, DataSettings, find_task
+from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import Inputs, label_of, paper_encoder, sample_of
-from bert_flow_tf.tables.making import make_table
+from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import TABLES, users_of
+from bert_flow_tf.tables.run import make_table
 from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Encoder, make, make_bench
 
@@ -69,7 +71,7 @@ def test_arguments_of_some_tables():
 
 def test_labels(tmp_path):
   (tmp_path / "bert").mkdir()
-  names = ("base", "org/name", f"{tmp_path}/bert/", f"{tmp_path}/bert/../bert/.", "glove:/x/glove.6B.300d.txt.gz")
+  names = ("base", "org/name", f"{tmp_path}/bert/", f"{tmp_path}/bert/../bert/.", "glove:/x/glove.6B.300d.txt")
   assert [label_of(name) for name in names] == ["base", "name", "bert", "bert", "glove.6B.300d"]
 
 
@@ -104,22 +106,24 @@ def test_which_encoders_are_the_papers(name, sizes, nli_tuned, expected):
 def benches(data):
   names = ["STS-B", "STS-12"]
   plain = make_bench(data, names, encoder=Encoder("plain"), label="plain")
-  words = make_bench(data, names, label="words", words=True)
-  return [plain, words], [make_bench(data, names, label="tuned", nli_tuned=True)]
+  words = make_bench(data, names, label="words", kind=Kind.WORDS, only_embedding=AVERAGE.name)
+  return [plain, words], [make_bench(data, names, label="tuned", kind=Kind.TUNED)]
 
 
 def made(name, benches, tuned=False):
-  models, of_nli = benches if tuned else (benches[0], [])
+  encoders = benches[0]
+  if tuned:
+    encoders = benches[0] + benches[1]
   nli_model = ("tuned",) if tuned else ()
   plan = Plan((name,), task=("STS-B", "STS-12"), nli_model=nli_model, calibration=("sn",), num_seeds=2, seed=0)
-  return make_table(name, plan, TABLES[name].benches(models, of_nli), {"command": "c"})
+  return make_table(name, plan, TABLES[name].select(encoders), {"command": "c"})
 
 
 def test_encoders_of_tables(benches):
   labels = {}
   for tuned in ([], benches[1]):
-    kinds = [TABLES[name] for name in ("1", "2", "3", "4", "8", "transfer")]
-    labels[bool(tuned)] = [" ".join(bench.label for bench in kind.benches(benches[0], tuned)) for kind in kinds]
+    specs = [TABLES[name] for name in ("1", "2", "3", "4", "8", "transfer")]
+    labels[bool(tuned)] = [" ".join(bench.label for bench in spec.select(benches[0] + tuned)) for spec in specs]
   assert labels[False] == ["plain", "plain words", "", "plain", "plain", "plain"]
   assert labels[True] == ["plain", "plain words", "tuned", "plain tuned", "tuned", "plain"]
 

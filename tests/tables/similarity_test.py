@@ -5,6 +5,8 @@ import statistics
 import numpy as np
 import pytest
 
+from bert_flow_tf.encoder.other.word_vectors import AVERAGE
+from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.table import paper_tables
 from bert_flow_tf.tables.workbench import CONTROLS
 from tests.tables.fakes import Encoder, make, make_bench
@@ -29,17 +31,19 @@ def test_rows_by_what_an_encoder_has(data):
     "fake, tf-idf of word pieces",
     "fake, characters",
   ]
-  pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), nli_tuned=True)
+  pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), kind=Kind.TUNED)
   assert names(pooled)[1] == "fake (fine-tuned on NLI), cls"
-  words = make_bench(data, ["STS-B"], label="glove.6B", words=True)
+  words = make_bench(data, ["STS-B"], label="glove.6B", kind=Kind.WORDS, only_embedding=AVERAGE.name)
   assert names(words, calibration=()) == [
     "glove.6B, avg of word vectors",
     "glove.6B, avg of word vectors, flow (target)",
   ]
-  saved = make_bench(data, ["STS-B"], label="use", encoder=Encoder("saved_model:use"), own="output")
+  saved = make_bench(
+    data, ["STS-B"], label="use", encoder=Encoder("saved_model:use"), kind=Kind.SAVED_MODEL, only_embedding="output"
+  )
   of_vectors = ["", ", flow (NLI)", ", flow (target)", ", sn (target)", ", auto (target)"]
   assert names(saved, calibration=("sn",)) == [f"use, output{end}" for end in of_vectors]
-  declared = make_bench(data, ["STS-B"], label="minilm", own="avg")
+  declared = make_bench(data, ["STS-B"], label="minilm", only_embedding="avg")
   of_tokens = ["avg", "avg, flow (NLI)", "avg, flow (target)", "avg, auto (target)", *CONTROLS]
   assert names(declared, calibration=()) == [f"minilm, {name}" for name in of_tokens]
 
@@ -91,8 +95,8 @@ COMPARED = {
 @pytest.mark.parametrize("case", COMPARED, ids=str)
 def test_compared_with_the_papers_row(data, case):
   number, encoder, tuned = case
-  pooled = Encoder(has_pooler=True)
-  bench = make_bench(data, ["STS-B"], encoder=pooled, paper_encoder=encoder, nli_tuned=tuned)
+  pooled, kind = Encoder(has_pooler=True), Kind.TUNED if tuned else Kind.BERT
+  bench = make_bench(data, ["STS-B"], encoder=pooled, paper_encoder=encoder, kind=kind)
   rows = make(number, [bench], [0], calibration=("sn",)).rows
   published = {line.name: line.cells["STS-B"] for line in paper_tables()[int(number)].rows}
   for end, name in COMPARED[case].items():
@@ -103,7 +107,7 @@ def test_compared_with_the_papers_row(data, case):
 
 
 def test_seeds_of_table_8(data):
-  bench = make_bench(data, ["STS-B"], paper_encoder="large", nli_tuned=True)
+  bench = make_bench(data, ["STS-B"], paper_encoder="large", kind=Kind.TUNED)
   seeds = [5, 6, 7, 8]
   rows = make("8", [bench], seeds).rows
   values = row(make("3", [bench], seeds).rows, "avg-first-last, flow (target)").cells["STS-B"].values

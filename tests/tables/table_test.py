@@ -18,6 +18,7 @@ from bert_flow_tf.tables.table import (
   from_json,
   paper_tables,
 )
+from bert_flow_tf.tables.workbench import Recipe
 
 VALUES = (68.25, 67.5, 69.125)
 ROWS = (
@@ -144,3 +145,15 @@ def test_match_takes_what_the_paper_leaves_open():
   assert paper_tables()[2].match(calibration="flow", **ours) is None  # the flow's rows are of avg-first-last
   assert paper_tables()[2].match(calibration="none", encoder="mini", embedding="avg") is None
   assert paper_tables()[2].match(calibration="none", nli_tuned=True, encoder="base", embedding="avg") is None
+
+
+def test_a_table_without_a_number_has_no_scores():
+  missing, there = Row("a", OURS, {"x": Cell(reason="why")}), Row("b", OURS, {"x": Cell((1.0,))})
+  published = Row("c", PUBLISHED, {"x": Cell((2.0,))})
+  for rows, expected in (((missing, published), False), ((missing, there), True), ((published,), True)):
+    assert Table("5", "title", "metric", ("x",), rows).has_scores == expected
+
+
+def test_a_recipe_is_named_in_words():
+  recipe = Recipe("mix", "soft-whitening", token_weights="idf")
+  assert str(recipe) == "mix, idf, soft-whitening (target)" and str(Recipe("avg")) == "avg"

@@ -171,4 +171,4 @@ def test_no_gold_is_no_score(data):
 def test_a_static_encoder_has_one_embedding(tmp_path):
   inputs = Inputs({"STS-B": load_task("sample")}, DataSettings(), EncoderSettings(), FlowSettings())
   (bench,) = load_benches(["static:mini"], inputs, Store(tmp_path))
-  assert bench.own == "word-rows" and math.isfinite(bench.score("STS-B", Recipe(bench.own))[0])
+  assert bench.only_embedding == "word-rows" and math.isfinite(bench.score("STS-B", Recipe(bench.only_embedding))[0])

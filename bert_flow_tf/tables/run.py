@@ -13,14 +13,16 @@ from absl import logging
 
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
+from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.tables import figures
 from bert_flow_tf.tables.inputs import Inputs
+from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
 from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, TERMS, Cell, Table, note, paper_tables
-from bert_flow_tf.tables.workbench import Run, Store, Workbench, load_benches
+from bert_flow_tf.tables.workbench import Store, TableRequest, Workbench, load_benches
 
 
 def load_tasks(plan: Plan, data: DataSettings) -> dict[str, TaskData]:
@@ -41,20 +43,25 @@ def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str]
     models = []
     if plan.needs_models:
       models = load_benches(plan.model, inputs, store)
-    tuned = load_benches(plan.nli_model, inputs, store, nli_tuned=True)
+    tuned = load_benches(plan.nli_model, inputs, store, is_tuned=True)
+    empty = []
     for name in plan.table:
-      benches = TABLES[name].benches(models, tuned)
+      benches = TABLES[name].select(models + tuned)
       table = make_table(name, plan, benches, {**about(name), **_origin(benches)})
       files.write_text(folder / f"table_{name}.md", table.markdown())
       files.write_text(folder / f"table_{name}.json", table.json())
       print(table.markdown())
+      if not table.has_scores:
+        empty.append(name)
     for name in plan.figure:
       draw, _ = FIGURES[name]
       for bench in models:
-        if not (bench.words or bench.saved_model):
-          figure = draw(Run(f"figure {name}", plan, [bench], (STS_B,), [plan.seed]), bench)
+        if bench.kind is Kind.BERT:
+          figure = draw(TableRequest(f"figure {name}", plan, [bench], (STS_B,), [plan.seed]), bench)
           for path in figures.save(figure, folder, f"figure_{name}_{bench.label}"):
             logging.info("wrote %s", path)
+  if empty:
+    raise DataError(f"table={','.join(empty)}: no score could be computed; the notes of the table say why", "table")
 
 
 def _origin(benches: Sequence[Workbench]) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def _origin(benches: Sequence[Workbench]) -> dict[str, Any]:
   encoders, sizes = {}, {}
   for bench in benches:
     encoders[bench.title] = bench.encoder.weights_checksum
-    if not bench.words:
+    if bench.kind is not Kind.WORDS:
       sizes[bench.title] = bench.sizes
   return {
     "encoders": encoders,
@@ -86,16 +93,16 @@ def _commit() -> str:
 
 
 def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mapping[str, Any]) -> Table:
-  """Returns a finished table; `benches` are those of `Kind.benches`, `about` JSON values of how it is made."""
-  kind, seeds = TABLES[name], plan.seeds(name)
-  made = kind.make(Run(name, plan, benches, kind.columns(plan.task), seeds))
-  title, metric, rows, notes = kind.title, kind.metric, list(made.rows), list(made.notes)
+  """Returns a finished table; `benches` are those of `TableSpec.select`, `about` JSON values of how it is made."""
+  spec, seeds = TABLES[name], plan.seeds(name)
+  content = spec.make(TableRequest(name, plan, benches, spec.columns(plan.task), seeds))
+  title, metric, rows, notes = spec.title, spec.metric, list(content.rows), list(content.notes)
   # A table of the paper has its title, metric and published rows.
   if not title:
     paper = paper_tables()[int(name)]
     title, metric = paper.title, paper.metric
     rows += paper.published_rows()
-  elif set(made.columns) & set(BINARY_TASKS):
+  elif set(content.columns) & set(BINARY_TASKS):
     metric += "; AUC x 100 of QNLI and MRPC"
   # Notes on what the cells hold.
   cells: list[Cell] = []
@@ -105,12 +112,12 @@ def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mappi
     notes.append(note("(paper x, y)"))
   if any(cell.spread is not None for cell in cells):
     notes.append(f"±: {TERMS['±']}, {seeds[0]} to {seeds[-1]}.")
-  # The kind of best cell of each column that has one.
+  # What is best in each column that has a best cell.
   best = {}
-  if kind.without_best is not None:
-    for column in made.columns:
-      if column not in kind.without_best:
+  if spec.unranked_columns is not None:
+    for column in content.columns:
+      if column not in spec.unranked_columns:
         best[column] = HIGHEST
-        if column in kind.nearest_0:
+        if column in spec.columns_best_near_zero:
           best[column] = NEAREST_0
-  return Table(name, title, metric, tuple(made.columns), tuple(rows), tuple(notes), {**about, "seeds": seeds}, best)
+  return Table(name, title, metric, tuple(content.columns), tuple(rows), tuple(notes), {**about, "seeds": seeds}, best)

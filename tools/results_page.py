@@ -1,19 +1,23 @@
-"""Page of all tables and figures in a folder, written by `run_table.py --results_page=docs/results.md`."""
+"""Writes docs/results.md from the tables and figures in a folder of `run_table.py`.
+
+python -m tools.results_page exp/tables docs/results.md
+"""
 
 import dataclasses
 import os
 import pathlib
+import sys
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.errors import BertFlowError, DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
-from bert_flow_tf.tables.known_encoders import TEXTS, known_encoder
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.tables.similarity import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table, one_line
 from bert_flow_tf.tables.workbench import CONTROLS, NLI_TUNED
+from tools.known_encoders import TEXTS, known_encoder
 
 _FIGURE_TITLES = {
   "2": "Figure 2: similarity against edit distance",
@@ -72,18 +76,28 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   """Writes the page of all tables in a folder, in Markdown; copies of its pictures (PNG) go to the page's folder."""
   tables = read_tables(folder)
   if not tables:
-    raise DataError(f"results_page={path}: {folder} has no table_NAME.json; --table=all makes them", "results_page")
+    raise DataError(f"{folder} has no table_NAME.json; run_table.py --table=all makes them")
   terms = f"## Terms\n\n{markdown_table(['term', 'meaning'], TERMS.items())}"
   parts = [_INTRODUCTION, summary(tables), terms, _encoders(tables), _origins(tables)]
   for table in tables:
     # The head of the page has the notes that define a term.
     notes = [note for note in table.notes if note.partition(": ")[0] not in TERMS]
-    parts.append(dataclasses.replace(table, notes=tuple(notes)).markdown())
+    parts.append(dataclasses.replace(table, notes=tuple(notes)).markdown(_seen(table)))
   try:
     parts += _pictures(pathlib.Path(path), pathlib.Path(folder))
     files.write_text(path, "\n".join(filter(None, parts)))
   except OSError as error:
-    raise DataError(f"results_page={path}: cannot be written ({error.strerror})", "results_page") from error
+    raise DataError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _seen(table):
+  """Returns {encoder: columns whose text it was trained on} of a table."""
+  seen = {}
+  for title, checksum in table.about.get("encoders", {}).items():
+    known = known_encoder(checksum)
+    if known is not None:
+      seen[title] = known.seen
+  return seen
 
 
 def read_tables(folder: str | os.PathLike) -> list[Table]:
@@ -240,3 +254,18 @@ def _text(table: Table, source: str, names: Sequence[str], column: str) -> str:
       return ""
     texts.append(_score(cell))
   return " → ".join(texts)
+
+
+def main(arguments: Sequence[str]) -> None:
+  """Writes the page that the command line names."""
+  if len(arguments) != 2:
+    sys.exit("error: expected the folder of the tables and the page, as in exp/tables docs/results.md")
+  folder, path = arguments
+  try:
+    write(path, folder)
+  except BertFlowError as error:
+    sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+  main(sys.argv[1:])

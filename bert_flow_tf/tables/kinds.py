@@ -1,0 +1,37 @@
+"""Kinds of encoders, known from their names; a table says which kinds it has rows of."""
+
+import enum
+from typing import NamedTuple
+
+from bert_flow_tf.encoder.other.word_vectors import PREFIX
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC
+
+
+class Kind(enum.Enum):
+  """A kind of encoder."""
+
+  BERT = "BERT or a relative of it, with a transformer"
+  STATIC = "word embeddings alone, static:NAME"
+  SAVED_MODEL = "SavedModel from text to vectors, saved_model:FOLDER"
+  WORDS = "averaged word vectors, glove:FILE"
+  TUNED = "encoder that was fine-tuned on NLI, of the argument nli_model"
+
+
+_KINDS = {STATIC: Kind.STATIC, SAVED_MODEL: Kind.SAVED_MODEL, PREFIX: Kind.WORDS}
+
+
+class EncoderName(NamedTuple):
+  """Name of an encoder and its kind."""
+
+  name: str
+  kind: Kind
+
+
+def kind_of(name: str, is_tuned: bool = False) -> Kind:
+  """Returns the kind of an encoder of the argument `model`, or of `nli_model` with `is_tuned`."""
+  if is_tuned:
+    return Kind.TUNED
+  for prefix, kind in _KINDS.items():
+    if name.startswith(prefix):
+      return kind
+  return Kind.BERT
