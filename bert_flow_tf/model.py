@@ -162,7 +162,9 @@ class SentenceModel:
     except BertFlowError as error:
       if error.argument in settings:
         raise
-      raise EncoderError(f"{where}: fitted on other embeddings than '{model.name}' has: {error}", "folder") from error
+      raise EncoderError(
+        f"{where}: fitted on {identity}, got embeddings of {model.name!r}: {error}", "folder"
+      ) from error
     if calibration is not None:
       loaded._take(calibration, where, "folder", allow_other_encoder)
       pooling_lib.check_low_dim(calibration.output_dim, loaded.identity.low_dim)

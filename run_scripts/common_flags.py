@@ -14,7 +14,7 @@ from typing import Any
 from absl import flags
 
 import bert_flow_tf
-from bert_flow_tf.data.tasks import DataSettings
+from bert_flow_tf.data.tasks import DataSettings, task_names
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.metadata import read_origin, summary
@@ -74,6 +74,23 @@ def settings(cls: type) -> Any:
 def define_data_flags() -> None:
   """Defines the flags of a task's files."""
   define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
+
+
+def take_task_file(arguments: list[str]) -> None:
+  """Makes a file that stands without a flag the data of the task `custom`; `-` is standard input."""
+  path = arguments[0]
+  if len(arguments) > 1:
+    raise ConfigError(f"data_dir={','.join(arguments)[:200]}: expected one file, got {len(arguments)}", "data_dir")
+  if path.lower() in [name.lower() for name in task_names()] and not os.path.exists(path):
+    raise ConfigError(f"argument {path!r}: expected a file; a task is --task={path}")
+  for name in ("task", "data_dir"):
+    if FLAGS[name].present and FLAGS[name].value not in ("custom", ["custom"]):
+      raise ConfigError(f"{name}: has no use with the file {path}, which is the data; leave one out", argument=name)
+  is_list = isinstance(FLAGS.task, list)
+  FLAGS.task = ["custom"] if is_list else "custom"
+  FLAGS.data_dir = path
+  for name in ("task", "data_dir"):
+    FLAGS[name].present += 1
 
 
 def encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = ()) -> list[str]:

@@ -25,6 +25,7 @@ def define_flags() -> None:
   common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header"))
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
   common_flags.define_model_flags()
+  text_flags.define_fit_flag()
   text_flags.define_output_flag("File of the records that are kept; it may be the input")
 
 
@@ -34,8 +35,9 @@ def main() -> None:
   (path,) = text_flags.input_files(most=1)
   settings = common_flags.settings(JobSettings)
   read = read_records(path, settings.format_of([path]))
-  model = text_flags.load_text_model()
+  text_flags.check_printable(read.kind)
   sentences = [texts[0] for texts in read.texts]
+  model = text_flags.load_text_model(sentences)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
   kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True)
   rows = [row for row, representative in enumerate(kept) if row == representative]

@@ -1,6 +1,7 @@
 """Evaluates saved calibrations on several tasks, or a file of similarities against gold.
 
 python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
+python run_scripts/run_eval.py pairs.tsv --flow_folder=exp/NAME/flow
 python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/data
 python run_scripts/run_eval.py --predictions=exp/NAME/test_results.tsv
 """
@@ -154,7 +155,7 @@ def evaluate(folder: RunFolder | None) -> None:
   print_results(results, watch.seconds, path)
 
 
-console = runner.command(define_flags, main, resumes=False)
+console = runner.command(define_flags, main, resumes=False, take_arguments=common_flags.take_task_file)
 
 if __name__ == "__main__":
   console()

@@ -1,6 +1,7 @@
 """Fits a flow on a task's sentences and evaluates similarity without and with it.
 
 python run_scripts/run_flow.py --task=STS-B --model=large
+python run_scripts/run_flow.py pairs.tsv --calibration=soft-whitening
 """
 
 import contextlib
@@ -109,7 +110,7 @@ def main() -> None:
   wait_for_all(strategy)
 
 
-console = runner.command(define_flags, main)
+console = runner.command(define_flags, main, take_arguments=common_flags.take_task_file)
 
 if __name__ == "__main__":
   console()

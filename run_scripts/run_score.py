@@ -1,7 +1,7 @@
-"""Adds the similarity of each pair, a cosine, to a TSV or CSV file.
+"""Adds the similarity of each pair, a cosine, to a file of TSV, CSV, JSON lines or Parquet.
 
 python run_scripts/run_score.py pairs.tsv --flow_folder=exp/NAME/flow --output=scored.tsv
-python run_scripts/run_score.py pairs.csv --columns=question,answer --flow_folder=exp/NAME/flow
+python run_scripts/run_score.py pairs.csv --columns=question,answer --calibration=soft-whitening
 """
 
 import pathlib
@@ -25,14 +25,15 @@ COLUMN = "similarity"
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_settings(JobSettings, ("input", "header"))
+  common_flags.define_settings(JobSettings, ("input", "input_format", "header"))
   flags.DEFINE_list(
     "columns",
     None,
-    "The two columns of sentences: names, or numbers from 1. Default: sentence1 and sentence2 if the first line has "
-    "these names, else the first two, or the second and the third if the first is a number.",
+    "The two columns of sentences: names, or in TSV and CSV numbers from 1. Default: sentence1 and sentence2, if the "
+    "columns have names, else the first two; or the second and the third of three, if the first is a number.",
   )
   common_flags.define_model_flags()
+  text_flags.define_fit_flag()
   text_flags.define_output_flag("File with the further column; it may be the input")
 
 
@@ -40,11 +41,12 @@ def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
   (path,) = text_flags.input_files(most=1)
-  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header)
+  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format)
   if COLUMN in read.names:
     raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")
-  model = text_flags.load_text_model()
+  text_flags.check_printable(read.kind)
   a, b = map(list, zip(*read.texts, strict=True))
+  model = text_flags.load_text_model((a, b))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)
   # An empty cell is similar to nothing.
   column = []

@@ -1,9 +1,11 @@
-"""Finds the sentences of a corpus that are nearest to queries: those of a file, or typed, a line each.
+"""Finds the sentences of a corpus that are nearest to queries: arguments, lines of a file, or typed ones.
 
+python run_scripts/run_search.py corpus.txt "Who plays?" --calibration=soft-whitening
 python run_scripts/run_search.py corpus.txt --flow_folder=exp/NAME/flow
 python run_scripts/run_search.py corpus.txt --flow_folder=exp/NAME/flow --queries=queries.txt --output=hits.tsv
 """
 
+import os
 import pathlib
 import re
 import sys
@@ -15,9 +17,8 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.lines import lines
-from bert_flow_tf.data.records import read_sentences
-from bert_flow_tf.errors import DataError, naming
+from bert_flow_tf.data.records import read_sentences, sentence_format
+from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.neighbors import search_embeddings
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags
@@ -28,17 +29,43 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(JobSettings, ("input", "input_format", "column", "id_column", "header"))
-  flags.DEFINE_string("queries", None, "Text file with a query on each line. Default: lines of standard input.")
+  flags.DEFINE_multi_string("query", [], "Query, as the arguments after the file; may be given several times.")
+  flags.DEFINE_string("queries", None, "File of queries. Default: lines of standard input.")
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
   common_flags.define_model_flags()
+  text_flags.define_fit_flag()
   text_flags.define_output_flag("With queries: TSV file of query, rank, similarity, id and sentence")
+
+
+def take_arguments(arguments: list[str]) -> None:
+  """Makes the first argument the corpus, unless --input names it, and the others queries."""
+  if not FLAGS.input:
+    FLAGS.input, arguments = arguments[:1], arguments[1:]
+  for argument in arguments:
+    if os.path.isfile(argument):
+      message = f"input={argument}: a second file; expected queries after the corpus"
+      raise ConfigError(f"{message}; several files are --input=FILE,FILE", argument="input")
+  FLAGS.query = [*FLAGS.query, *arguments]
 
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   text_flags.check_text_flags()
+  if FLAGS.queries is not None and FLAGS.query:
+    raise ConfigError("queries: has no use with a query on the command line; leave one out", argument="queries")
+  if FLAGS.queries is None and not FLAGS.query:
+    common_flags.reject(["output"], "needs queries; what is found for typed ones is printed")
+    if "-" in FLAGS.input:
+      raise ConfigError("queries: missing; expected queries, as standard input is the corpus", argument="queries")
+
+
+def read_queries() -> list[str]:
+  """Returns the queries of the command line, or of --queries; [] if they are typed."""
   if FLAGS.queries is None:
-    common_flags.reject(["output"], "needs queries, a file; what is found for typed ones is printed")
+    return FLAGS.query
+  with naming("queries"):
+    queries = sentence_format(FLAGS.queries, argument="queries", hint=", a query on each line")
+    return [query for _, query in read_sentences([FLAGS.queries], queries)]
 
 
 def typed() -> Iterator[str]:
@@ -61,29 +88,24 @@ def main() -> None:
   check_flags()
   paths = text_flags.input_files()
   corpus = read_sentences(paths, common_flags.settings(JobSettings).format_of(paths))
-  queries = []
-  if FLAGS.queries is not None:
-    with naming("queries"):
-      queries = [query for _, query in lines(FLAGS.queries, "skip")]
-      if not queries:
-        raise DataError(f"{FLAGS.queries} is empty; expected a query on each line")
-  model = text_flags.load_text_model()
+  queries = read_queries()
   sentences = [sentence for _, sentence in corpus]
+  model = text_flags.load_text_model(sentences)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
 
   def hits(texts):
     """Yields (query, rank, cosine, id, sentence) of each query's nearest sentences."""
-    found = search_embeddings(model.encode(texts, FLAGS.predict_batch_size), embeddings, FLAGS.top_k)
-    for query, scores, rows in zip(texts, found.scores, found.rows, strict=True):
+    nearest = search_embeddings(model.encode(texts, FLAGS.predict_batch_size), embeddings, FLAGS.top_k)
+    for query, scores, rows in zip(texts, nearest.scores, nearest.rows, strict=True):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
         yield query, str(rank), f"{score:.6f}", *corpus[row]
 
-  if queries:
+  if len(queries) > 1 or FLAGS.queries is not None or FLAGS.output is not None:
     table = [("query", "rank", "similarity", "id", "sentence"), *hits(queries)]
     text_flags.write_output("".join(map(_line, table)).encode("utf-8"))
     return
-  for query in typed():
+  for query in queries or typed():
     for hit in hits([query]):
       print(_line(hit[2:]), end="", flush=True)
 
@@ -93,7 +115,7 @@ def _line(fields):
   return "\t".join(re.sub(r"[\t\r\n]+", " ", field) for field in fields) + "\n"
 
 
-console = runner.command(define_flags, main, resumes=False)
+console = runner.command(define_flags, main, resumes=False, take_arguments=take_arguments)
 
 if __name__ == "__main__":
   console()

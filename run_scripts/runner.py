@@ -1,6 +1,7 @@
 """Start and end of a runner: its command line, its help, its errors as one line, interrupts."""
 
 import errno
+import functools
 import io
 import os
 import re
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 import bert_flow_tf
-from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.errors import BertFlowError, ConfigError
 from run_scripts import common_flags, help_page, quiet
 
 FLAGS = flags.FLAGS
@@ -29,18 +30,35 @@ _BOOLEANS = ("0", "1", "true", "false", "True", "False")
 _AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
 
 
-def command(define_flags: Callable[[], None], main: Callable[[], None], resumes: bool = True) -> Callable[[], None]:
+def take_inputs(arguments: list[str]) -> None:
+  """Adds the arguments without a flag, which are files, to --input; raises a ConfigError if there is no such flag."""
+  if "input" not in FLAGS:
+    raise ConfigError(f"argument {arguments[0]!r}: expected only flags, as --flag=value")
+  FLAGS.input = [*FLAGS.input, *arguments]
+
+
+def command(
+  define_flags: Callable[[], None],
+  main: Callable[[], None],
+  resumes: bool = True,
+  take_arguments: Callable[[list[str]], None] = take_inputs,
+) -> Callable[[], None]:
   """Returns the function that starts a runner: it defines the flags, then does as `run`."""
 
   def console():
     define_flags()
-    run(main, resumes)
+    run(main, resumes, take_arguments)
 
   return console
 
 
-def run(main: Callable[[], None], resumes: bool = True) -> None:
-  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1."""
+def run(
+  main: Callable[[], None], resumes: bool = True, take_arguments: Callable[[list[str]], None] = take_inputs
+) -> None:
+  """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1.
+
+  `take_arguments` is called with the arguments that stand without a flag, if there are any.
+  """
   if sys.version_info >= (3, 14):
     running = ".".join(map(str, sys.version_info[:2]))
     sys.exit(_fail(f"this is Python {running}: TensorFlow has no build for 3.14 or later; use 3.11, 3.12 or 3.13"))
@@ -48,7 +66,8 @@ def run(main: Callable[[], None], resumes: bool = True) -> None:
     if isinstance(stream, io.TextIOWrapper):
       stream.reconfigure(errors="backslashreplace")  # the name of a file may have any bytes
   _print_and_exit(main)
-  app.run(lambda _: sys.exit(_guarded(main, resumes)), flags_parser=_parse)
+  parse = functools.partial(_parse, take_arguments=take_arguments)
+  app.run(lambda _: sys.exit(_guarded(main, resumes)), flags_parser=parse)
 
 
 def _print_and_exit(main):
@@ -60,7 +79,7 @@ def _print_and_exit(main):
     help_page.show(help_page.text(sys.modules[main.__module__].__doc__, common_flags.own_flags()))
 
 
-def _parse(argv):
+def _parse(argv, take_arguments):
   """Parses the command line, and expands ~ in paths, which a shell leaves alone after "="."""
   try:
     rest = FLAGS(_joined(argv))
@@ -73,10 +92,11 @@ def _parse(argv):
   for alias, name in _own_names().items():
     if 0 < FLAGS[alias].present < FLAGS[name].present:  # that of an alias counts as its own, too
       sys.exit(_fail(f"--{alias} is another name of --{name}; give one of them"))
-  if len(rest) > 1 and "input" in FLAGS:  # files may stand alone
-    FLAGS.input = [*FLAGS.input, *rest[1:]]
-  elif len(rest) > 1:
-    sys.exit(_fail(f"argument {rest[1]!r}: expected only flags, as --flag=value"))
+  if len(rest) > 1:
+    try:
+      take_arguments(rest[1:])
+    except BertFlowError as error:
+      sys.exit(_fail(_with_flag(error)))
   for flag in common_flags.own_flags():
     if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
       sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))

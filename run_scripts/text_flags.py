@@ -9,13 +9,21 @@ from typing import Any
 
 from absl import flags, logging
 
+from bert_flow_tf.calibration.names import ALLOWED, parse_calibration
 from bert_flow_tf.corpus.index import find_inputs
+from bert_flow_tf.data.text_readers import PARQUET
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
 from run_scripts import common_flags, help_page
 
 FLAGS = flags.FLAGS
 _OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # what the readers would unpack
+
+
+def define_fit_flag() -> None:
+  """Defines --calibration of a command that fits one on its input, if that is asked for."""
+  text = f"Calibration to fit on the sentences of the input, if flow_folder is not given: {ALLOWED}. Default: none."
+  flags.DEFINE_string("calibration", None, text)
 
 
 def define_output_flag(text: str) -> None:
@@ -39,6 +47,9 @@ def check_text_flags() -> None:
   """Validates what the commands that read and write text have in common."""
   check_output_file()
   common_flags.check_calibration_flags()
+  if FLAGS.calibration is not None:
+    parse_calibration(FLAGS.calibration)
+    common_flags.reject(["flow_folder"], "has a calibration; leave it out, or --calibration")
 
 
 def input_files(most: int | None = None) -> list[str]:
@@ -49,12 +60,22 @@ def input_files(most: int | None = None) -> list[str]:
   return paths
 
 
-def load_text_model() -> Any:
-  """Loads the `SentenceModel` of a command that compares texts, and logs it if the similarity is not calibrated."""
+def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> Any:
+  """Loads the `SentenceModel` of a command that compares texts; --calibration is fitted on these sentences or pairs."""
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
-  if model.calibration is None:
-    logging.info("the similarity is not calibrated; run_flow.py fits a calibration, --flow_folder takes its folder")
+  if FLAGS.calibration is not None:
+    logging.info("fitting %s on the sentences of %s", FLAGS.calibration, ", ".join(FLAGS.input))
+    model.fit(sentences, calibration=FLAGS.calibration, batch_size=FLAGS.predict_batch_size)
+  elif model.calibration is None:
+    hint = "--calibration=NAME fits one on the input, --flow_folder takes a saved one"
+    logging.info("the similarity is not calibrated; %s", hint)
   return model
+
+
+def check_printable(kind: str) -> None:
+  """Raises a ConfigError if a file of this kind is to be printed, and is no text."""
+  if kind == PARQUET and FLAGS.output is None:
+    raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
 
 
 def use_utf8(*streams: Any) -> None:

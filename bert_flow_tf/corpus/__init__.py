@@ -1,1 +1,16 @@
-"""Embeds corpora larger than memory, in resumable shards."""
+"""Corpora larger than memory: their records become shards of vectors, which an interrupted run resumes.
+
+Files in reading order:
+
+    job          EmbeddingJob, a run over a corpus, and JobSettings; the place to begin
+    index        which records are in which shard, and a reader of shards
+    shards       the folder of a run: manifest, vectors, ids, bad records
+    embedding    shards embedded in this process
+    beam         shards embedded by a runner of Apache Beam
+    models       the model of a run, on this machine and on workers
+    calibrating  calibrations that are fitted on, and applied to, files of vectors
+"""
+
+from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
+
+__all__ = ["EmbeddingJob", "JobSettings"]

@@ -243,11 +243,11 @@ class ShardReader:
 
 
 def _add(shard, parsed, path, line, number):
-  """Adds a parsed record, whose id is its number in the corpus unless it has one."""
+  """Adds a parsed record; without an id its id is its number in the corpus, from 1. `number` counts from 0."""
   if parsed is None:
     shard.skipped += 1
     return
   name, text = parsed
   if name is None:
-    name = str(number)
+    name = str(number + 1)
   shard.records.append(Record(name, text, path, line))

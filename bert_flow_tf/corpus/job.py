@@ -10,9 +10,8 @@ from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
-from bert_flow_tf.data.columns import SENTENCE, choose_columns
 from bert_flow_tf.data.readers import KINDS, import_parquet
-from bert_flow_tf.data.records import has_header
+from bert_flow_tf.data.records import has_header, sentence_format
 from bert_flow_tf.data.text_readers import BAD, CSV, EMBED, PARQUET, SKIP, TEXT, TSV, InputFormat, kind_of
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io import storage
@@ -25,7 +24,9 @@ from bert_flow_tf.progress import counted
 class JobSettings(Settings):
   """Input files, output folder and Beam's runner."""
 
-  input: tuple[str, ...] = setting((), "Files, or globs of files, of sentences; in quotes, as 'corpus/*.txt.gz'.")
+  input: tuple[str, ...] = setting(
+    (), "Files, or globs of files, of sentences; in quotes, as 'corpus/*.txt.gz'. - is standard input."
+  )
   output_dir: str | None = setting(
     None, "Folder of the vectors; an interrupted run resumes in its folder.", flag="output"
   )
@@ -36,9 +37,11 @@ class JobSettings(Settings):
     choices=KINDS,
   )
   column: str | None = setting(
-    None, "Column of the sentence: its name, in TSV and CSV also its number from 1; in a TFRecord the feature's name."
+    None,
+    "Column of the sentence: its name, in TSV and CSV also its number from 1; in a TFRecord the feature's name. "
+    "Default: sentence or text, if the columns have names, else the only one.",
   )
-  id_column: str | None = setting(None, "Column of the record's id. Default: records are numbered from 0.")
+  id_column: str | None = setting(None, "Column of the record's id. Default: records are numbered from 1.")
   header: bool | None = setting(
     None, "Whether the first line of a TSV or CSV names its columns. Default: yes if a column is given by name."
   )
@@ -88,10 +91,8 @@ class JobSettings(Settings):
     # Without a column its name says which it is; a text has none, unless its first line has several.
     column, header = self.column, self.header
     if column is None and (kind != TEXT or self.input_format is None):
-      chosen = choose_columns(paths[0], kind, header)
-      kind, header = chosen.kind, chosen.header
-      if kind != TEXT:
-        (column,) = chosen.need(SENTENCE, argument="input", hint="; --column names it")
+      chosen = sentence_format(paths[0], kind, header, hint="; --column names it, or --input_format=text takes lines")
+      kind, column, header = chosen.kind, chosen.column, chosen.header
     columns = {"column": column, "id_column": self.id_column}
     header = kind in (TSV, CSV) and has_header(columns.items(), header)
     return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes)
@@ -147,6 +148,8 @@ class EmbeddingJob:
     self.watch = Stopwatch()
     self._settings = settings
     self._paths = find_inputs(settings.input)
+    if settings.runner is not None and "-" in self._paths:
+      raise ConfigError("input=-: standard input has no use with runner, whose workers read files", argument="input")
     self._format = settings.format_of(self._paths)
 
   def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, Any] | None = None) -> Result:
@@ -155,6 +158,8 @@ class EmbeddingJob:
     output = storage.absolute(str(settings.output_dir))
     # All that decides the vectors, their order and their files; another run in the folder must have the same.
     deciding = {"input": vars(self._format), "embedder": dict(embedder.identity), "dim": model.output_dim}
+    if self._format.id_column is None:
+      deciding["first_id"] = 1
     for name in ("output_format", "shard_size", "shard_bytes", "normalize"):
       deciding[name] = getattr(settings, name)
     arguments = {"batch_size": batch_size, "normalize_embeddings": settings.normalize}

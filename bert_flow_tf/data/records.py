@@ -8,9 +8,20 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_flow_tf.data.columns import PAIR, choose_columns
+from bert_flow_tf.data.columns import PAIR, SENTENCE, choose_columns
 from bert_flow_tf.data.readers import import_parquet, open_reader
-from bert_flow_tf.data.text_readers import CSV, EMBED, JSONL, PARQUET, TFRECORD, TSV, InputFormat, is_number, kind_of
+from bert_flow_tf.data.text_readers import (
+  CSV,
+  EMBED,
+  JSONL,
+  PARQUET,
+  TEXT,
+  TFRECORD,
+  TSV,
+  InputFormat,
+  is_number,
+  kind_of,
+)
 from bert_flow_tf.errors import ConfigError, DataError
 
 
@@ -139,6 +150,25 @@ def read_pairs(
     columns = chosen.need(*PAIR, argument=argument, hint="; or --columns names the two")
     kind, is_header = chosen.kind, chosen.header
   return read_records(path, InputFormat(kind, header=is_header, empty=EMBED), columns)
+
+
+def sentence_format(
+  path: str, kind: str | None = None, header: bool | None = None, argument: str = "input", hint: str = ""
+) -> InputFormat:
+  """Returns the format of a file of sentences, by `choose_columns`; a ConfigError names the columns of another file.
+
+  Args:
+    path: the file, or - for standard input.
+    kind: see `choose_columns`.
+    header: see `choose_columns`.
+    argument: argument of the caller that names the file, for errors.
+    hint: end of an error that says how another column is chosen.
+  """
+  columns = choose_columns(path, kind, header)
+  (column,) = columns.need(SENTENCE, argument=argument, hint=hint)
+  if columns.kind == TEXT:
+    return InputFormat()
+  return InputFormat(columns.kind, column, header=columns.header)
 
 
 def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -> bool:

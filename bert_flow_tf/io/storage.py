@@ -84,6 +84,10 @@ def open_file(path: str) -> Any:
       return open(path, "rb")
     system, name = _system(path)
     return system.open(name, "rb")
+  except (FileNotFoundError, NotADirectoryError) as error:
+    raise DataError(f"{path} does not exist; expected a file") from error
+  except IsADirectoryError as error:
+    raise DataError(f"{path} is a folder; expected a file") from error
   except OSError as error:
     raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 

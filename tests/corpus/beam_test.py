@@ -45,8 +45,8 @@ def test_beam_writes_the_files_of_a_run_without_it(tmp_path):
   assert contents(folder.folder) == contents(expected.folder)
   assert pathlib.Path(folder.folder, done).stat().st_mtime_ns == before
   ids, vectors = toy.read_npy(folder.folder)
-  assert ids == [str(i) for i in range(3000) if i not in (77, 1234)]
-  np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name)]) for name in ids])
+  assert ids == [str(i) for i in range(1, 3001) if i not in (78, 1235)]
+  np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name) - 1]) for name in ids])
 
 
 @pytest.mark.slow

@@ -72,8 +72,8 @@ def test_a_sentence_without_a_vector_is_a_bad_record(tmp_path, monkeypatch):
   index, folder = toy.corpus(tmp_path, sentences, shard_records=50)
   run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   ids, vectors = toy.read_npy(folder.folder)
-  assert ids == [str(i) for i in range(95) if i not in (0, 17, 18, 94)]
-  np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name)]) for name in ids])
+  assert ids == [str(i) for i in range(1, 96) if i not in (1, 18, 19, 95)]
+  np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name) - 1]) for name in ids])
   assert counters_of(index, folder)["bad (no vector)"] == 4
   letters = [line for path in sorted(tmp_path.glob("out/dead-letter-*")) for line in path.read_text().splitlines()]
   assert [line.split("\t")[1:3] for line in letters] == [[line, "no vector"] for line in ("1", "18", "19", "95")]

@@ -199,7 +199,7 @@ def test_an_object_store(tmp_path):
   run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
   store.get("/out", str(tmp_path / "out"), recursive=True)
   ids, vectors = toy.read_npy(tmp_path / "out")
-  assert ids == ["0", "1", "2"]
+  assert ids == ["1", "2", "3"]
   np.testing.assert_array_equal(vectors, [toy.vector(sentence) for sentence in ("three", "one", "two")])
   store.pipe("/in/a.txt", b"seven\n")
   assert changed_input(index.inputs) == paths[0]

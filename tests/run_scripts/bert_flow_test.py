@@ -3,6 +3,7 @@
 import ast
 import csv
 import gzip
+import importlib.util
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from run_scripts import bert_flow, runner
 results = []
 for words, text in json.load(sys.stdin):
   before = set(flags.FLAGS)
-  sys.argv, sys.stdin = ["bert-flow", *words], io.StringIO(text)
+  sys.argv, sys.stdin = ["bert-flow", *words], io.TextIOWrapper(io.BytesIO(text.encode()))
   out, err = io.StringIO(), io.StringIO()
   status = "returned"
   with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -75,6 +76,20 @@ WRONG = {
   "score pairs.tsv --allow_other_encoder": "--allow_other_encoder: needs flow_folder",
   "dedupe pairs.tsv": "--column",
   "dedupe corpus.txt --threshold=2": "--threshold=2",
+  "score pairs.tsv --calibration=PCA": "--calibration=PCA",
+  "score pairs.tsv --calibration=mean --flow_folder=f": "--flow_folder: has a calibration",
+  "search corpus.txt corpus.csv": "corpus.csv: a second file",
+  "search corpus.txt query --queries=queries.txt": "--queries: has no use",
+  "search corpus.txt --queries=pairs.tsv": "--queries=pairs.tsv: has 2 columns (1, 2), expected sentence",
+  "search corpus.txt --queries=headed.tsv": "--queries=headed.tsv: has 3 columns (sentence2, id, sentence1)",
+  "search pairs.tsv query": "pairs.tsv: has 2 columns (1, 2), expected sentence",
+  "search -": "--queries: missing",
+  "fit pairs.tsv corpus.txt": "--data_dir=pairs.tsv,corpus.txt: expected one file",
+  "fit sts-b": "--task=sts-b",
+  "fit absent.tsv": "--data_dir: absent.tsv does not exist",
+  "fit pairs.tsv --task=STS-B": "--task: has no use with the file pairs.tsv",
+  "eval pairs.tsv --data_dir=absent": "--data_dir: has no use with the file pairs.tsv",
+  "export pairs.tsv": "expected only flags",
   "search corpus.txt --output=x": "--output: needs queries",
   "search corpus.txt --queries=absent": "--queries: absent does not exist",
   "search corpus.txt --queries=empty.tsv": "--queries: empty.tsv is empty",
@@ -88,11 +103,28 @@ RIGHT = {
   "score headed.tsv --output=headed.tsv": "",
   "score graded.tsv": "",
   "score returns.csv --output=out_returns.csv": "",
+  "score -": "A man is eating.\tA dog runs in the park.\n",
+  "score gaps.tsv": "",
+  "score rows.jsonl": "",
+  "score graded.tsv --calibration=mean": "",
+  "search corpus.txt The_dog --top_k=1": "",
+  "search - The_dog A_man --top_k=1 --calibration=mean": "\n".join(SENTENCES),
+  "search corpus.csv --id_column=id --queries=queries.csv --top_k=1": "",
+  "dedupe - --threshold=0.999": "\n".join(SENTENCES),
+  "fit graded.tsv --calibration=mean --output=fitted": "",
+  "eval graded.tsv": "",
+  "eval - --flow_folder=fitted/mean": "".join(f"{i}\t{text}\tA dog.\n" for i, text in enumerate(SENTENCES)),
   "dedupe corpus.txt --threshold=0.999": "",
   "dedupe corpus.csv --column=text --threshold=0.999 --output=out_corpus.csv": "",
   "search corpus.txt --queries=queries.txt --top_k=2 --output=hits.tsv": "",
   "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
 }
+
+HAS_PARQUET = importlib.util.find_spec("pyarrow") is not None
+if HAS_PARQUET:
+  WRONG["score rows.parquet"] = "--output: missing"
+  RIGHT["score rows.parquet --output=out.parquet"] = ""
+  RIGHT["dedupe one.parquet --threshold=0.999 --output=out_one.parquet"] = ""
 
 
 def prepare(folder):
@@ -115,6 +147,9 @@ def prepare(folder):
     "cut.tsv.gz": gzip.compress(b"a\tb\n" * 99)[:20],
     "pairs.tsv.gz": gzip.compress(tsv.encode()),
     "lines.jsonl": '{"a": 1}\n',
+    "gaps.tsv": f"{tsv}\tA dog.\nA dog.\t \n\t\n",
+    "rows.jsonl": "".join(json.dumps({"sentence2": b, "sentence1": a, "n": 7}) + "\n" for a, b in [*pairs, ("", "")]),
+    "queries.csv": 'id,text\n7,"A man, eating."\n',
     "scored.tsv": "sentence1\tsentence2\tsimilarity\na\tb\t1\n",
     "corpus.txt": "\n\n".join(SENTENCES) + "\n",
     "corpus.csv": "id,text\n" + "".join(f'n{i},"{text}"\n' for i, text in enumerate(SENTENCES)),
@@ -122,12 +157,23 @@ def prepare(folder):
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-  return set(files)
+  if not HAS_PARQUET:
+    return set(files)
+  import pyarrow as pa
+  from pyarrow import parquet
+
+  table = pa.table({"sentence1": [a for a, _ in pairs], "sentence2": [b for _, b in pairs], "n": [1, 2]})
+  parquet.write_table(table, folder / "rows.parquet")
+  parquet.write_table(pa.table({"n": range(5), "text": SENTENCES}), folder / "one.parquet")
+  return {*files, "rows.parquet", "one.parquet"}
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-  """Returns (folder, names of the files before, {command line: [status, stdout, stderr, TensorFlow is imported]})."""
+  """Returns (folder, names of the files before, {command line: [status, stdout, stderr, TensorFlow is imported]}).
+
+  The log of all is under the name "log".
+  """
   folder = tmp_path_factory.mktemp("bert_flow")
   names = prepare(folder)
   lines = [(line, "") for line in ("", "--help", "--version")]
@@ -149,7 +195,9 @@ def ran(tmp_path_factory):
   )
   assert done.returncode == 0, done.stderr[-3000:]
   results = json.loads(done.stdout.splitlines()[-1])
-  return folder, names, dict(zip([line for line, _ in lines], results, strict=True))
+  results = dict(zip([line for line, _ in lines], results, strict=True))
+  results["log"] = done.stderr
+  return folder, names, results
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +237,9 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
       err = f"{status}\n"
       status = 1
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
-  written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv"}
+  written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted"}
+  if HAS_PARQUET:
+    written |= {"out.parquet", "out_one.parquet"}
   assert {path.name for path in folder.iterdir()} == names | written
 
 
@@ -213,6 +263,42 @@ def test_score(ran, model):
   assert (text, other) == ("A dog\rruns", "B")
 
 
+def test_score_of_other_formats(ran, model):
+  folder, _, results = ran
+  first, second = (f"{cosine:.6f}" for cosine in model.similarity(SENTENCES[0::3], SENTENCES[1::3]))
+  assert results["score -"][1] == f"{SENTENCES[0]}\t{SENTENCES[1]}\t{first}\n"
+  # An empty cell has no similarity.
+  assert [line.split("\t")[2] for line in results["score gaps.tsv"][1].splitlines()] == [first, second, "", "", ""]
+  rows = [json.loads(line) for line in results["score rows.jsonl"][1].splitlines()]
+  assert [row["similarity"] for row in rows] == [float(first), float(second), None]
+  assert [row["n"] for row in rows] == [7, 7, 7] and rows[0]["sentence1"] == SENTENCES[0]
+  if not HAS_PARQUET:
+    return
+  from pyarrow import parquet
+
+  table = parquet.read_table(folder / "out.parquet")
+  assert table.column_names == ["sentence1", "sentence2", "n", "similarity"]
+  np.testing.assert_allclose(table["similarity"].to_pylist(), [float(first), float(second)], atol=1e-6)
+
+
+def test_a_calibration_is_fitted_on_the_file(ran):
+  _, _, results = ran
+  model = SentenceModel.from_pretrained("static:mini")
+  sides = (SENTENCES[0::3], SENTENCES[1::3])
+  expected = model.fit(sides, calibration="mean").similarity(*sides)
+  out = results["score graded.tsv --calibration=mean"][1]
+  np.testing.assert_allclose([float(line.split("\t")[3]) for line in out.splitlines()], expected, atol=2e-6)
+  assert "fitting mean on the sentences of" in results["log"] and "not calibrated" in results["log"]
+
+
+def test_fit_and_eval_take_a_file(ran, model):
+  folder, _, results = ran
+  assert json.loads((folder / "fitted/results.json").read_text())["task"] == "custom"
+  assert (folder / "fitted/mean/calibration.npz").exists()
+  assert "test   2      Spearman" in results["eval graded.tsv"][1]
+  assert "test   5      Spearman" in results["eval - --flow_folder=fitted/mean"][1]
+
+
 def test_search(ran, model):
   folder, _, results = ran
   embeddings = model.encode(SENTENCES)
@@ -225,14 +311,26 @@ def test_search(ran, model):
       expected.append((query, str(rank), row[nearest], SENTENCES[nearest]))
   for hit, (query, rank, cosine, sentence) in zip(hits, expected, strict=True):
     assert [hit[0], hit[1], hit[4]] == [query, rank, sentence]
-    assert SENTENCES[int(hit[3]) // 2] == sentence  # empty lines count, from 1
+    assert SENTENCES[(int(hit[3]) - 1) // 2] == sentence  # records count from 1, empty lines, too
     assert float(hit[2]) == pytest.approx(cosine, abs=2e-6)  # float32 and 6 digits
   typed = results["search corpus.csv --column=text --id_column=id --top_k=1"][1].splitlines()
   assert typed in [[f"1.000000\tn1\t{SENTENCES[1]}", f"1.000000\tn{row}\t{SENTENCES[0]}"] for row in (0, 2)]
+  # Queries as arguments, and in a column.
+  (hit,) = results["search corpus.txt The_dog --top_k=1"][1].splitlines()
+  assert hit.split("\t")[1:] in (["3", SENTENCES[1]], ["7", SENTENCES[3]])
+  header, *hits = results["search - The_dog A_man --top_k=1 --calibration=mean"][1].splitlines()
+  assert header.startswith("query\trank") and [hit.split("\t")[0] for hit in hits] == ["The_dog", "A_man"]
+  hit = results["search corpus.csv --id_column=id --queries=queries.csv --top_k=1"][1].splitlines()[1].split("\t")
+  assert hit[0] == "A man, eating." and hit[3:] in (["n0", SENTENCES[0]], ["n2", SENTENCES[0]])
 
 
 def test_dedupe(ran):
   folder, _, results = ran
+  assert results["dedupe - --threshold=0.999"][1].splitlines() == SENTENCES[:2] + SENTENCES[3:]
+  if HAS_PARQUET:
+    from pyarrow import parquet
+
+    assert parquet.read_table(folder / "out_one.parquet").to_pydict()["n"] == [0, 1, 3, 4]
   kept = SENTENCES[:2] + SENTENCES[3:]
   assert results["dedupe corpus.txt --threshold=0.999"][1].splitlines() == kept
   with (folder / "out_corpus.csv").open(newline="") as file:
@@ -263,7 +361,8 @@ def test_a_flag_has_one_default():
   table, defaults = json.loads(done.stdout), {}
   for command, of_command in table.items():
     for name, default in of_command.items():
-      if command != "siamese" or name not in {"task", *PUBLISHED}:
+      fits_if_asked = command in ("score", "search", "dedupe") and name == "calibration"
+      if (command != "siamese" or name not in {"task", *PUBLISHED}) and not fits_if_asked:
         defaults.setdefault(name, set()).add(default)
   assert {name: values for name, values in defaults.items() if len(values) > 1} == {}
   assert [command for command in COMMANDS if "output" not in table[command]] == ["export", "serve-check"]

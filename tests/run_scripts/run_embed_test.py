@@ -108,7 +108,7 @@ def test_command_lines(ran):
 def test_text_to_npy(ran, expected):
   folder, found = ran
   ids, vectors = read_npy(folder / "plain")
-  assert ids == [str(i) for i in range(len(SENTENCES))]
+  assert ids == [str(i) for i in range(1, len(SENTENCES) + 1)]
   np.testing.assert_allclose(vectors, expected["plain"], atol=1e-5)
   assert len(list((folder / "plain").glob("shard-*-of-00004.npy"))) == 4
   assert re.search(r"^ +embedded +320$", found["plain"]["stdout"], re.MULTILINE)
@@ -152,7 +152,7 @@ def test_tsv_to_tfrecord(ran, expected):
 def test_bad_records(ran):
   folder, found = ran
   ids, vectors = read_npy(folder / "bad records")
-  assert ids == ["0", "3"] and vectors.shape == (2, 12)
+  assert ids == ["1", "4"] and vectors.shape == (2, 12)
   lines = (folder / "bad records/dead-letter-00000-of-00001.tsv").read_text().splitlines()
   assert [line.split("\t")[1:3] for line in lines] == [["3", "not UTF-8"], ["5", "too long"]]
   out = found["bad records"]["stdout"]
