@@ -12,6 +12,7 @@ from bert_flow_tf.calibration.combined import CHARACTERS, Characters
 from bert_flow_tf.calibration.flow import as_calibration, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibration
+from bert_flow_tf.calibration.recipes import find_recipe
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
@@ -86,6 +87,7 @@ class SentenceModel:
     self.dim = encoder.dim(sentence_embedding_type)
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
+    self._default_calibration = FLOW
     if calibration is not None:
       fitted = as_calibration(calibration)
       self._take(fitted, f"calibration={fitted.name}", "calibration", allow_other_encoder)
@@ -96,17 +98,34 @@ class SentenceModel:
     cls,
     name: str = "mini",
     *,
+    recipe: str | None = None,
     sentence_embedding_type: str | None = None,
     max_seq_length: int | None = None,
     low_dim: int | None = None,
     cache: Any = None,
     **loading: Any,
   ) -> "SentenceModel":
-    """Loads an encoder, without a calibration; see the class. `loading`: see `SentenceEncoder.from_pretrained`.
+    """Loads an encoder, without a calibration.
+
+    Args:
+      name: see `SentenceEncoder.from_pretrained`.
+      recipe: "paper", "recommended" or "fast" (`calibration.recipes`). It sets sentence_embedding_type and
+        token_weights where they are not given, and the calibration that `fit` takes by default. None for the pooling
+        that the encoder's files declare, and a flow.
+      sentence_embedding_type: see the class.
+      max_seq_length: see the class.
+      low_dim: see the class.
+      cache: see the class.
+      **loading: see `SentenceEncoder.from_pretrained`.
 
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or the encoder cannot be loaded.
     """
+    if recipe is not None:
+      settings = find_recipe(recipe)
+      name = settings.encoder_name(os.fspath(name))
+      sentence_embedding_type = sentence_embedding_type or settings.sentence_embedding_type
+      loading = {"token_weights": settings.token_weights, **loading}
     encoder = SentenceEncoder.from_pretrained(name, **loading)
     model = cls(
       encoder,
@@ -116,6 +135,8 @@ class SentenceModel:
       cache=cache,
     )
     encoder.declared.log(**model.identity.settings.pooling_arguments())
+    if recipe is not None:
+      model._default_calibration = settings.calibration
     return model
 
   @classmethod
@@ -246,7 +267,7 @@ class SentenceModel:
   def fit(
     self,
     sentences: Texts | SentencePairs | tuple[Texts, Texts],
-    calibration: str = FLOW,
+    calibration: str | None = None,
     *,
     dev: SentencePairs | None = None,
     strategy: tf.distribute.Strategy | str | None = None,
@@ -263,7 +284,8 @@ class SentenceModel:
         tuple of two collections, or a collection of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
       calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening",
-        "soft-whitening+characters", ...; or "auto", which compares some of them without labels.
+        "soft-whitening+characters", ...; or "auto", which compares some of them without labels. None for the
+        recipe's of `from_pretrained`, or for a flow.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
         CPUs) or "multi_worker_mirrored"; None for the current one within a scope, else that of the settings.
@@ -276,7 +298,7 @@ class SentenceModel:
     Raises:
       BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
-    spec = parse_calibration(calibration)
+    spec = parse_calibration(calibration or self._default_calibration)
     flow_settings = settings_of_fit(spec, settings, dev)
     self.check_fit(spec, encoder_dropout)
     rows = self.fit_sentences(

@@ -14,6 +14,7 @@ from typing import Any
 from absl import flags
 
 import bert_flow_tf
+from bert_flow_tf.calibration.recipes import RECIPES, help_text
 from bert_flow_tf.data.tasks import DataSettings, task_names
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
@@ -112,6 +113,29 @@ def define_model_flags() -> None:
   """Defines the flags of an encoder and of its calibration."""
   define_encoder_flags()
   define_calibration_flags()
+
+
+def define_recipe_flag() -> None:
+  """Defines --recipe; `use_recipe` applies it."""
+  text = f"Pooling, token weights and calibration together; a flag that is given replaces its part. {help_text()}."
+  flags.DEFINE_enum("recipe", None, list(RECIPES), text)
+
+
+def use_recipe() -> None:
+  """Sets the flags of the encoder and the calibration as --recipe has them, where they are not on the command line."""
+  if FLAGS.recipe is None:
+    return
+  recipe = RECIPES[FLAGS.recipe]
+  encoder = FLAGS["init_checkpoint" if FLAGS.init_checkpoint else "model"]
+  encoder.value = recipe.encoder_name(encoder.value)
+  values = {
+    "sentence_embedding_type": recipe.sentence_embedding_type,
+    "token_weights": recipe.token_weights,
+    "calibration": [recipe.calibration],
+  }
+  for name, value in values.items():
+    if not given([name]):
+      FLAGS[name].value = value
 
 
 def define_calibration_flags(several: bool = False) -> None:

@@ -24,7 +24,7 @@ _HEADINGS = {
 # Flags that runners define one by one, and fields whose flags have another heading than the rest of their settings.
 _PART_OF_FLAG = {
   **dict.fromkeys(("task", "split", "metric"), "data"),
-  **dict.fromkeys(("calibration", "flow_model_config", "actnorm_init", "permutation"), "calibration"),
+  **dict.fromkeys(("recipe", "calibration", "flow_model_config", "actnorm_init", "permutation"), "calibration"),
   **dict.fromkeys(("flow_folder", "allow_other_encoder"), "calibration"),
   **dict.fromkeys(("output",), "io"),
   **dict.fromkeys(("export_dir", "calibration_only", "reference"), "serving"),

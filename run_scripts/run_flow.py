@@ -42,11 +42,13 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   for part in _SETTINGS.values():
     common_flags.define_settings(part)
+  common_flags.define_recipe_flag()
   common_flags.define_export_flags()
 
 
 def check_flags() -> list[CalibrationSpec]:
   """Validates the flags before anything is loaded, and returns the calibrations."""
+  common_flags.use_recipe()
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     quiet.import_tensorflow()

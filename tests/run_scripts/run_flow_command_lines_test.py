@@ -73,6 +73,7 @@ def right(folder):
     ],
     "nli": [*stsb, "--flow_corpus=nli", "--exp_name=nli"],
     "none": [*stsb, "--calibration=none", "--exp_name=none"],
+    "recipe": [*stsb[:2], "--model=mini", "--recipe=fast", "--calibration=sn", "--exp_name=recipe"],
     "one pass": ["--task=STS-14", *stsb[1:], "--exp_name=one_pass"],
     "three passes": ["--task=STS-14", *stsb[1:], "--use_full_for_training", "--exp_name=three_passes"],
     "auto": ["--task=STS-B", stsb[1], "--calibration=auto", "--exp_name=auto"],
@@ -90,7 +91,7 @@ def test_refused_command_lines_leave_no_folder(ran):
   """Except those that are rejected while embedding or fitting."""
   folder, _ = ran
   names = [path.name for path in (folder / "experiments").iterdir()]
-  assert {"kept", "good"} <= set(names) and len(names) <= 13, names
+  assert {"kept", "good"} <= set(names) and len(names) <= 14, names
   assert not (folder / "experiments/k").exists()  # no checkpoint of a flow that was fitted first
 
 
@@ -193,6 +194,11 @@ def test_no_calibration_and_no_gold(ran):
   table = found["no gold"]["stdout"]
   assert "mean cosine of random pairs" in table and "participation ratio" in table
   assert not (folder / "experiments/no_gold/test_results.tsv").exists()
+
+
+def test_recipe_and_a_flag_that_replaces_its_part(ran):
+  flags = read_json(ran[0] / "experiments/recipe/results.json")["flags"]
+  assert flags["model"] == "static:mini" and flags["token_weights"] == "idf" and flags["calibration"] == ["sn"]
 
 
 def test_auto_says_what_it_compared(ran):

@@ -1,0 +1,61 @@
+"""Recipes: a pooling, token weights and a calibration that go together, under one name."""
+
+import dataclasses
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+  """Settings of an embedding and its calibration; a setting that is given beside the recipe replaces its part."""
+
+  name: str
+  help: str
+  sentence_embedding_type: str
+  token_weights: str | None  # None for equal weights
+  calibration: str
+  static: bool = False  # the encoder's word embeddings alone, without its transformer
+
+  def encoder_name(self, name: str) -> str:
+    """Returns the name of the encoder to load for an encoder's name or folder.
+
+    Raises:
+      ConfigError: the encoder has no such embedding.
+    """
+    if name.startswith((SAVED_MODEL, WORD_VECTORS)):
+      reason = "has one embedding of its own; leave recipe out and choose a calibration"
+    elif name.startswith(STATIC) and not self.static:
+      reason = f"has no transformer; take {name.removeprefix(STATIC)}, or recipe=fast"
+    elif self.static and not name.startswith(STATIC):
+      return f"{STATIC}{name}"
+    else:
+      return name
+    raise ConfigError(f"recipe={self.name}: {name} {reason}", argument="recipe")
+
+
+# Shares of mix, exponent of idf and calibrations were chosen with the scores of the sets in docs/results.md.
+RECIPES = {
+  recipe.name: recipe
+  for recipe in (
+    Recipe("paper", "the paper's method", "avg-first-last", None, "flow"),
+    Recipe("recommended", "the best mean score", "mix", "idf", "soft-whitening"),
+    Recipe("fast", "no transformer: thousands of sentences per second", "word-rows", "idf", "soft-whitening", True),
+  )
+}
+
+
+def help_text() -> str:
+  """Returns what each recipe is for, and its settings, for a flag's help."""
+  recipes = []
+  for recipe in RECIPES.values():
+    settings = [recipe.sentence_embedding_type, recipe.token_weights, recipe.calibration]
+    recipes.append(f"{recipe.name}: {recipe.help} ({', '.join(filter(None, settings))})")
+  return "; ".join(recipes)
+
+
+def find_recipe(name: str) -> Recipe:
+  """Returns a recipe by its name; raises a ConfigError for another name."""
+  if name not in RECIPES:
+    raise ConfigError(f"recipe={name}: expected one of {', '.join(RECIPES)}", argument="recipe")
+  return RECIPES[name]
