@@ -47,7 +47,11 @@ def test_a_view_that_does_not_vary_contributes_nothing():
   expected = make_calibration("whitening").fit(mixed(u[:, :D], [1.0])).transform(mixed(u[:, :D], [1.0]))
   found = make_calibration("whitening", SHARES).fit(u).transform(u)
   np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-5)
-  with pytest.raises(CalibrationError, match="expected rows that differ"):
+  # Nor does one whose rows differ by float32's rounding, as those of two batches of an encoder.
+  u[::2, D:] = np.nextafter(u[::2, D:], np.float32(1))
+  rounded = make_calibration("whitening", SHARES).fit(u).transform(u)
+  np.testing.assert_allclose(cosines(rounded), cosines(expected), atol=1e-5)
+  with pytest.raises(CalibrationError):
     make_calibration("whitening", SHARES).fit(np.full([9, 2 * D], 0.1, np.float32))
 
 
@@ -79,7 +83,9 @@ def test_k_is_chosen_on_the_mix():
   assert found == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize("shares", [(0.5, 0.6), (1.0, 0.0), (1.5, -0.5), (float("nan"), 0.5), "ab", (None, 1), 1])
+@pytest.mark.parametrize(
+  "shares", [(0.5, 0.6), (0.5, 0.4), (1.0, 0.0), (1.5, -0.5), (float("nan"), 0.5), "ab", (None, 1), 1]
+)
 def test_shares_that_are_none(shares):
   with rejected(ConfigError, "shares"):
     make_calibration("whitening", shares)

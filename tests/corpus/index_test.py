@@ -133,3 +133,20 @@ def test_changed_files(tmp_path):
     ShardReader(InputFormat()).read(index.shards[1])
   path.unlink()
   assert changed_input(index.inputs) == str(path)
+
+
+def test_a_shard_is_read_again_after_an_error(tmp_path):
+  """A file that was cut off and has been mended, as a network's file system can do, is read from the shard's start."""
+  path = tmp_path / "a.txt"
+  texts = [letter * 20_000 for letter in "abcdef"]  # more than a reader's buffer
+  path.write_text("\n".join(texts) + "\n")
+  index, reader = build([path], None, 3), ShardReader(InputFormat())
+  reader.read(index.shards[0])
+  content = path.read_bytes()
+  os.truncate(path, 4 * 20_001)
+  with pytest.raises(DataError):
+    reader.read(index.shards[1])
+  with open(path, "ab") as file:
+    file.write(content[4 * 20_001 :])
+  assert [record.text for record in reader.read(index.shards[1]).records] == texts[3:]
+  reader.close()

@@ -1,5 +1,6 @@
 """Tests of cache.py, and of SentenceEncoder.encode with a cache: each sentence has the embedding that was written."""
 
+import contextlib
 import signal
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from absl import logging
 
 from bert_flow_tf import SentenceEncoder, progress
+from bert_flow_tf.encoder import cache as cache_lib
 from bert_flow_tf.encoder import text_encoder
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.errors import EncoderError
@@ -110,7 +112,33 @@ def test_full_disk_is_logged_and_not_an_error(cache, logged, monkeypatch):
   monkeypatch.setattr(sqlite3, "connect", small)
   cache.save("k", [str(i) for i in range(500)], np.ones([500, 4], np.float32))
   assert len(logged) == 1 and "full" in logged[0]
-  np.testing.assert_array_equal(cache.load("k", SENTENCES, 4)[0], EMBEDDINGS)  # as before
+  loaded, cached = cache.load("k", SENTENCES, 4)
+  assert cached.all()
+  np.testing.assert_array_equal(loaded, EMBEDDINGS)  # as before
+
+
+def test_a_locked_file_is_kept(cache, logged, monkeypatch):
+  """Another program may read the cache for longer than this one waits."""
+  path, content = _saved(cache)
+  monkeypatch.setattr(cache_lib, "_WAIT_SECONDS", 0.01)
+  with contextlib.closing(sqlite3.connect(path)) as other:
+    other.execute("begin exclusive")
+    assert not cache.load("k", SENTENCES, 4)[1].any()
+    assert len(logged) == 1 and path.read_bytes() == content
+    other.rollback()
+  assert cache.load("k", SENTENCES, 4)[1].all()
+
+
+def test_a_row_that_was_changed_is_computed_again(cache):
+  """A bit that a disk has lost changes no embedding."""
+  path, _ = _saved(cache)
+  with contextlib.closing(sqlite3.connect(path)) as database, database:
+    (value,) = database.execute("select value from rows limit 1").fetchone()
+    changed = bytes([value[0] ^ 1]) + value[1:]
+    database.execute("update rows set value = ? where value = ?", (changed, value))
+  loaded, cached = cache.load("k", SENTENCES, 4)
+  assert cached.sum() == len(SENTENCES) - 1
+  np.testing.assert_array_equal(loaded[cached], EMBEDDINGS[cached])
 
 
 # Program that writes and reads the same file as a second process at the same time, and prints errors.

@@ -1,5 +1,6 @@
 """encoder/characters.py: the string match of sentences against its definition, word piece by word piece."""
 
+import hashlib
 import itertools
 import math
 
@@ -13,7 +14,7 @@ from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.training import choice
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.testing import golden_encoder
+from tests.testing import REPO, golden_encoder
 
 TEXTS = [
   "A man is playing a guitar.",
@@ -89,6 +90,29 @@ def test_dense_rows_have_the_products_of_the_exact_ones(model):
   # The same signs everywhere, and the first dimensions of a longer row are those of a shorter one.
   np.testing.assert_allclose(table.dense(100) * 10, table.dense(8192)[:, :100] * math.sqrt(8192), rtol=1e-4, atol=1e-5)
   assert SentenceModel.from_pretrained("static:mini").encoder.characters.dense(8).tobytes() == table.dense(8).tobytes()
+
+
+def test_signs_are_those_of_saved_vectors():
+  """Vectors that a user has stored are compared with new ones: both need the same random signs."""
+  model = SentenceModel.from_pretrained("static:mini").fit([], "characters-64")
+  digest = hashlib.sha256(np.signbit(model.encode(["guitar"])).tobytes()).hexdigest()
+  assert digest == (REPO / "tests/golden/formats/1/characters.sha256").read_text().strip()
+
+
+def test_characters_end_with_the_embedding():
+  """Both read the first max_seq_length tokens, in encode, similarity and the graph."""
+  model = SentenceModel.from_pretrained("mini", max_seq_length=6).fit(TEXTS * 10, "mean+characters-64")
+  cut, long = "a man is playing", "a man is playing a guitar on a stage"
+  np.testing.assert_allclose(model.encode([long]), model.encode([cut]), atol=1e-6)
+  np.testing.assert_allclose(model.similarity([long], [cut]), 1.0, atol=1e-6)
+  np.testing.assert_allclose(model.as_function()(np.array([long.encode()])), model.encode([cut]), atol=1e-5)
+
+
+def test_parts_of_characters_are_told_apart():
+  """Byte-level pieces that are no whole character are strings of their own."""
+  encoder = SentenceModel.from_pretrained(str(golden_encoder("roberta"))).encoder
+  same, other = string_matches(encoder, ["東", "東"], ["東", "京"], 64)["characters"]
+  assert same == 1.0 and other < 0.5
 
 
 def test_the_similarity_is_the_mean_of_both_cosines(model):

@@ -1,5 +1,6 @@
 """SavedModels of other programs as encoders: TensorFlow 2 and Keras, against NumPy."""
 
+import hashlib
 import pickle
 import shutil
 
@@ -73,6 +74,16 @@ def test_identity_is_the_content_of_the_files(folders, tmp_path):
   asset.write_text(asset.read_text(encoding="utf-8").replace("dog", "cat"), encoding="utf-8")
   with pytest.raises(EncoderError, match="weights_sha256"):
     SentenceModel.load(tmp_path / "model", model=f"saved_model:{moved}")
+
+
+def test_the_identity_is_that_of_models_that_0_1_saved(folders):
+  """Names and contents of the files, a line each: models that 0.1 saved find their encoder again."""
+  folder = folders("write_callable")
+  encoder = SentenceModel.from_pretrained(f"saved_model:{folder}").encoder
+  files = [path for path in folder.rglob("*") if path.is_file() and path.name != "fingerprint.pb"]
+  lines = [f"{path.relative_to(folder).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in files]
+  assert encoder.weights_checksum == hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+  assert encoder.encode([]).shape == (0, encoder.hidden_size)
 
 
 def test_a_pickle_is_read_in_another_working_directory(folders, tmp_path, monkeypatch):
