@@ -129,7 +129,7 @@ class SavedModelEncoder(VectorEncoder):
     return self
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
-    encoded = np.array([repair_surrogates(text).encode() for text in texts] + [None], object)[:-1]
+    encoded = np.array([repair_surrogates(text).encode() for text in texts], object)
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     order = np.argsort(-lengths, kind="stable")
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
