@@ -40,7 +40,7 @@ def make_step(strategy: tf.distribute.Strategy, encoder: SentenceEncoder, optimi
   fold_in = tf.random.experimental.stateless_fold_in
   weights = encoder.trained_weights(encoder.pooling(POOLING))
 
-  def of_replica(a, b, targets, step):
+  def replica_step(a, b, targets, step):
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     seed = fold_in(tf.stack([SEED, step]), tf.cast(replica, tf.int32))
     with tf.GradientTape() as tape:
@@ -55,7 +55,7 @@ def make_step(strategy: tf.distribute.Strategy, encoder: SentenceEncoder, optimi
 
   @tf.function(autograph=False)
   def step(rows, number):
-    return strategy.reduce("SUM", strategy.run(of_replica, args=(*rows, number)), axis=None)
+    return strategy.reduce("SUM", strategy.run(replica_step, args=(*rows, number)), axis=None)
 
   return step
 
@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
   parser.add_argument("--model", default="mini", help="as the flag of run_flow.py")
   parser.add_argument("--devices", nargs="*", help="devices that train together; none: all GPUs, or the CPU")
   parser.add_argument("--steps", type=int, default=90)
-  parser.add_argument("--batch", type=int, default=32, help="pairs of a step, on all devices together")
+  parser.add_argument("--batch", type=int, default=32, help="pairs per step, on all devices together")
   parser.add_argument("--learning_rate", type=float, default=2e-4)
   parser.add_argument("--save", type=pathlib.Path, default=pathlib.Path("fine_tuned_bert"), help="folder of the result")
   options = parser.parse_args(arguments)

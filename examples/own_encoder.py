@@ -19,7 +19,7 @@ from bert_flow_tf import SentenceEncoder, SentenceModel, load_task
 
 
 def make_bert(folder: str | None, layers: int) -> tuple[transformers.TFBertModel, object]:
-  """Returns a TFBertModel and its tokenizer: those of a folder, or a new BERT with the word pieces of `mini`."""
+  """Returns the TFBertModel and tokenizer of a folder, or a new BERT with the word pieces of `mini`."""
   if folder is not None:
     return transformers.TFBertModel.from_pretrained(folder), transformers.BertTokenizerFast.from_pretrained(folder)
   tokenizer = SentenceEncoder.from_pretrained("mini").tokenizer
@@ -35,8 +35,8 @@ def train(encoder: SentenceEncoder, pairs: list[tuple[str, str]], steps: int, ba
   rng = np.random.default_rng(1)
   losses = []
   for _ in range(steps):
-    chosen = rng.choice(len(pairs), batch, replace=False)
-    texts = [[pairs[row][side] for row in chosen] for side in (0, 1)]
+    rows = rng.choice(len(pairs), batch, replace=False)
+    texts = [[pairs[row][side] for row in rows] for side in (0, 1)]
     with tf.GradientTape() as tape:
       a, b = (tf.math.l2_normalize(layer(side, training=True), axis=1) for side in texts)
       logits = 20.0 * tf.matmul(a, b, transpose_b=True)  # [batch, batch]; the partners are on the diagonal
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
   """Trains, calibrates, saves and loads; returns losses and scores."""
   parser = argparse.ArgumentParser(description="Uses a TFBertModel as the encoder.")
   parser.add_argument("--bert", help="folder of a TFBertModel and its tokenizer; none: a small one is made")
-  parser.add_argument("--layers", type=int, default=2, help="blocks of the one that is made")
+  parser.add_argument("--layers", type=int, default=2, help="blocks of the small BERT")
   parser.add_argument("--steps", type=int, default=60)
   parser.add_argument("--batch", type=int, default=32)
   parser.add_argument("--save", type=pathlib.Path, default=pathlib.Path("own_bert"), help="folder of the result")

@@ -1,7 +1,7 @@
 """Search in 20,000 sentences: nearest neighbors of a question, near-duplicates, and a corpus without them.
 
     python examples/search.py                                           # sentences made from the packaged samples
-    python examples/search.py --corpus=my.txt --query="Who won?"        # your own, one a line
+    python examples/search.py --corpus=my.txt --query="Who won?"        # your own, one per line
     python examples/search.py --model=static:mini                       # without a transformer: faster, blind to order
 
 Everything is compared with everything, in blocks; no index is built, and nothing of 20,000 x 20,000 numbers is held.
@@ -14,7 +14,7 @@ import pathlib
 from bert_flow_tf import SentenceModel, load_task, paraphrase_mining, search
 from bert_flow_tf.neighbors import near_duplicates
 
-# Ways to say a sentence with a few more words: the near-duplicates of a made corpus.
+# Ways to say a sentence with a few more words: the near-duplicates of the corpus that is made here.
 FRAMES = (
   "{}",
   "They say: {}",
@@ -30,7 +30,7 @@ QUERIES = ("A musician plays on a stage.", "Where can I get my bicycle repaired?
 
 
 def made_corpus(n: int) -> list[str]:
-  """Returns n distinct sentences: those of the packaged samples, then the same in other frames."""
+  """Returns n distinct sentences: the packaged samples, then the same sentences in other frames."""
   splits = [split for task in ("sample", "hard-sample") for split in load_task(task).splits.values()]
   sentences = itertools.chain.from_iterable([*split.sentences_a, *split.sentences_b] for split in splits)
   distinct = list(dict.fromkeys(sentences))
@@ -41,9 +41,9 @@ def made_corpus(n: int) -> list[str]:
 def main(arguments: list[str] | None = None) -> dict[str, object]:
   """Searches, mines and removes duplicates; returns what it found."""
   parser = argparse.ArgumentParser(description="Searches a corpus of sentences.")
-  parser.add_argument("--corpus", type=pathlib.Path, help="text file, a sentence a line; none: sentences are made")
+  parser.add_argument("--corpus", type=pathlib.Path, help="text file, one sentence per line; none: sentences are made")
   parser.add_argument("--n", type=int, default=20000, help="number of sentences to make")
-  parser.add_argument("--query", action="append", help="what to search for; may be given again")
+  parser.add_argument("--query", action="append", help="what to search for; may be repeated")
   parser.add_argument("--model", default="mini", help="an encoder, as in SentenceModel.from_pretrained")
   parser.add_argument("--calibration", default="whitening")
   parser.add_argument("--threshold", type=float, default=0.9, help="smallest cosine of near-duplicates")

@@ -31,7 +31,7 @@ def make_strategy(replicas: int | None) -> tf.distribute.Strategy:
 def make_step(strategy: tf.distribute.Strategy, flow: bert_flow_tf.Glow, optimizer: object, batch: int) -> Callable:
   """Returns a function of a batch, dealt out to the replicas: it changes the weights and returns the batch's loss."""
 
-  def of_replica(embeddings: tf.Tensor) -> tf.Tensor:
+  def replica_step(embeddings: tf.Tensor) -> tf.Tensor:
     with tf.GradientTape() as tape:
       bits = flow.bits_per_dim(embeddings)  # [its share of the batch]
       # The sum over its share, divided by the whole batch: the replicas' losses and gradients add up to the mean.
@@ -43,7 +43,7 @@ def make_step(strategy: tf.distribute.Strategy, flow: bert_flow_tf.Glow, optimiz
 
   @tf.function
   def step(embeddings: tf.Tensor) -> tf.Tensor:
-    return strategy.reduce("SUM", strategy.run(of_replica, args=(embeddings,)), axis=None)
+    return strategy.reduce("SUM", strategy.run(replica_step, args=(embeddings,)), axis=None)
 
   return step
 
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
   parser = argparse.ArgumentParser(description="Trains a flow in a loop of one's own.")
   parser.add_argument("--replicas", type=int, help="number of logical CPUs; none: all GPUs, or the CPU")
   parser.add_argument("--steps", type=int, default=250)
-  parser.add_argument("--batch", type=int, default=32, help="embeddings of a step, on all replicas together")
+  parser.add_argument("--batch", type=int, default=32, help="embeddings per step, on all replicas together")
   options = parser.parse_args(arguments)
 
   strategy = make_strategy(options.replicas)

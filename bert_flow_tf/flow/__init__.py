@@ -1,4 +1,21 @@
-"""The Glow-style flow: Keras layers that give `tfp.bijectors`."""
+"""The flow: invertible Keras layers between sentence embeddings and a normal latent, and their bijectors.
+
+It knows nothing of encoders and trainers. `Glow` is the whole flow, `NegativeLogLikelihood` its loss.
+
+Files in reading order:
+
+    config          FlowConfig: levels, steps, coupling; config/ has the published settings
+    keras           the Keras of the process, 3 or 2, and all that differs between the two
+    layer           FlowLayer: what every layer of the flow shares
+    actnorm         shift and scale of each dimension
+    permutation     a fixed order, or an invertible 1x1 convolution
+    coupling        one half of the dimensions moved by a network of the other half
+    chain           steps, levels and splits
+    glow            Glow: the chain with its density, initialization and files
+    likelihood      NegativeLogLikelihood: the loss as a layer
+    named_weights   weights under the names of the original's checkpoint
+    bijectors, base TensorFlow Probability: the layers as bijectors, other distributions of the latents
+"""
 
 from typing import Any
 

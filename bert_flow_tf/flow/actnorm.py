@@ -26,8 +26,8 @@ class ActNorm(FlowLayer):
       log|det dz/du| = 3 * sum(logs)
 
   u is the embedding, z the latent, both [batch, dim]. Kingma and Dhariwal 2018, section 3.1. Weights: `b` and `logs`,
-  [dim]; and `varying`, [dim], not trained: 0 for a dimension without variance at initialization. The scale of such a
-  dimension stays 1: the likelihood of a constant is unbounded, so fitting would increase it forever.
+  [dim]; and `varying`, [dim], not trained: 0 for a dimension without variance at initialization. The scale of a
+  constant dimension stays 1: its likelihood is unbounded, so fitting would increase the scale forever.
 
   Args:
     actnorm_init: "data" (zeros until `initialize`) or "glorot".

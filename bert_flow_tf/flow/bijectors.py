@@ -28,7 +28,7 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
   # TFP takes every variable that it finds, of a frozen layer, too.
   _TF_MODULE_IGNORED_PROPERTIES = tfb.Bijector._TF_MODULE_IGNORED_PROPERTIES | {"_layer", "_parameters"}
 
-  # TFP shares cached results between equal bijectors: those of other weights must not be equal.
+  # TFP shares cached results between equal bijectors: bijectors on different weights must not be equal.
   __eq__ = object.__eq__
   __hash__ = object.__hash__
 
@@ -56,7 +56,7 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
 
 
 class Cast(tfb.AutoCompositeTensorBijector):
-  """Numbers of any precision as those of one dtype, in both directions; the log-determinant is 0."""
+  """Conversion of numbers to one dtype, in both directions; the log-determinant is 0."""
 
   def __init__(self, to: str) -> None:
     super().__init__(forward_min_event_ndims=0, is_constant_jacobian=True, parameters={"to": to}, name="cast")

@@ -13,7 +13,7 @@ CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
 # Keys of the original's files with the only value that its code, or this one, can compute.
 _FIXED = {"latent_architecture": "glow_resnet", "top_prior": "normal", "use_fp16": False}
-MAX_DEPTH = 1000  # steps of a level
+MAX_DEPTH = 1000  # steps per level
 _CHOICES = {"activation": ("relu", "gatu"), "coupling": ("additive", "affine")}
 
 
@@ -47,7 +47,7 @@ class FlowConfig:
       _check(getattr(self, key) in allowed, key, getattr(self, key), " or ".join(map(repr, allowed)))
     for key in ("coupling_width", "n_levels", "depth"):
       _check(is_integer(getattr(self, key), 1), key, getattr(self, key), "an integer of at least 1")
-    # Each step is at least three layers: a number of another order is a mistake, and would take all memory.
+    # Each step is at least three layers: a number far above is a mistake, and would take all memory.
     _check(self.depth <= MAX_DEPTH, "depth", self.depth, f"at most {MAX_DEPTH}")
     _check(isinstance(self.permutation, bool), "permutation", self.permutation, "true or false")
     dropout = self.coupling_dropout

@@ -27,7 +27,7 @@ KERNEL_STDDEV = 0.05
 class NormalizedDense(FlowLayer):
   """h = actnorm(x kernel), x [batch, inputs] -> h [batch, units]; not a bijector.
 
-  Weights: `kernel` [inputs, units], normal(0, 0.05), no bias, and those of its `ActNorm`.
+  Weights: `kernel` [inputs, units], normal(0, 0.05), no bias, and the weights of its `ActNorm`.
   """
 
   def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
@@ -188,12 +188,12 @@ class OwnNetwork(FlowLayer):
     return {**super().get_config(), "network": to_keras(self.network)}
 
   def build(self, input_shape: Any) -> None:
-    """Builds the network; a FlowError if it gives other numbers than the coupling takes."""
+    """Builds the network; raises FlowError if it gives other numbers than the coupling takes."""
     self.inputs = last_dimension(input_shape)
-    found = self.network(tf.zeros([1, self.inputs], self.dtype)).shape
-    if found != [1, self.units]:
+    shape = self.network(tf.zeros([1, self.inputs], self.dtype)).shape
+    if shape != [1, self.units]:
       expected = f"[batch, {self.units}] for inputs [batch, {self.inputs}]"
-      raise FlowError(f"network: expected {expected}, got {found}", "network")
+      raise FlowError(f"network: expected {expected}, got {shape}", "network")
     super().build(input_shape)
 
   def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -217,7 +217,7 @@ class AdditiveCoupling(FlowLayer):
       log|det dz/du| = 0
 
   u is the embedding, z the latent, both [..., dim]; dim is even. Dinh et al. 2015; the paper's section 3.2. The
-  weights are those of the `CouplingNetwork`.
+  weights belong to its `CouplingNetwork`.
 
   Args:
     width: units of the network's hidden layers.
@@ -225,7 +225,7 @@ class AdditiveCoupling(FlowLayer):
     dropout: dropout rate of the hidden layers while fitting.
     actnorm_init: as in `ActNorm`.
     seed: integer or None.
-    network: another NN in place of these: a Keras layer, or a function from its number of outputs to one.
+    network: NN that replaces the `CouplingNetwork`: a Keras layer, or a function from its number of outputs to a layer.
   """
 
   kind = "additive"
@@ -252,18 +252,19 @@ class AdditiveCoupling(FlowLayer):
     """Returns the constructor's arguments; a network of the user's as Keras saves it."""
     config, network = super().get_config(), self._given_network()
     if network is not None:
-      given = self.network.network if self.built else network
-      config["network"] = to_keras(given)
+      if self.built:
+        network = self.network.network
+      config["network"] = to_keras(network)
     return config
 
   def build(self, input_shape: Any) -> None:
-    """Creates the network for the halves of the last axis; a FlowError if it is odd."""
+    """Creates the network for the halves of the last axis; raises FlowError if it is odd."""
     # The first half decides how the second one moves.
     dim = last_dimension(input_shape)
     self.half, odd = divmod(dim, 2)
     if odd:
       raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {dim}")
-    # The network has one output for each dimension that it shifts, and another one if it scales, too.
+    # The network has one output for each dimension that it shifts, and a second one if it also scales.
     units = self.half * self._outputs_per_dimension
     network = self._given_network()
     if network is None:

@@ -54,7 +54,7 @@ class Glow(FlowLayer):
     actnorm_init: "data", which needs a call of `adapt` or `initialize`, or "glorot", the published runner's initial
       weights.
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
-    seed: integer that determines every initial weight but those of your own `network`; None for other ones each time.
+    seed: integer that determines every initial weight but those of your own `network`; None for different ones each time.
     dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
     name: of the Keras layer; None for a new one.
     trainable: of the Keras layer.
@@ -215,11 +215,11 @@ class Glow(FlowLayer):
   def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
     """Initializes every actnorm from data, as Keras' `Normalization.adapt`; a second call does so again.
 
-    Errors are those of `initialize`, but for a second call.
+    Raises the errors of `initialize`, but for a second call.
 
     Args:
       data: array u [n, dim], or `tf.data.Dataset` of batches of it, alone or first in a tuple; all of it is in memory.
-      batch_size: rows of a step of an array; 32 if None.
+      batch_size: rows per step of an array; 32 if None.
       steps: number of batches to use; all if None.
     """
     if self.actnorm_init != "data":
@@ -301,11 +301,11 @@ class Glow(FlowLayer):
 
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Glow":
-    """Returns the flow of `contents`; any error if they are not those of a flow."""
+    """Returns the flow of `contents`; raises any error if they describe no flow."""
     # A linear calibration, or a flow of a mix of views, is more than this class can compute.
     arguments = dict(settings)
     if arguments.pop("method") != _METHOD or "shares" in arguments:
-      raise FlowError("it has more or another calibration than a flow; load it with load_calibration")
+      raise FlowError("it is a calibration with more than a flow; load it with load_calibration")
     state = arguments.pop("state")
     if state not in (_NEW, _LOADED, _INITIALIZED):
       raise FlowError(f"state is {state!r}, expected an integer from {_NEW} to {_INITIALIZED}")
@@ -313,7 +313,7 @@ class Glow(FlowLayer):
     config = FlowConfig.from_dict(arguments["config"])
     largest = max(size for array in arrays.values() for size in array.shape)
     if max(config.coupling_width, arguments["dim"]) > largest or config.n_levels * config.depth > len(arrays):
-      raise FlowError(f"the weights are those of a smaller flow than {arguments}")
+      raise FlowError(f"the weights belong to a smaller flow than {arguments}")
     flow = cls.from_config(arguments)
     weights = flow.named_weights()
     check_names(arrays, weights, "weights")

@@ -38,7 +38,7 @@ def _let_probability_find_keras() -> None:
   Probability takes the Keras of tensorflow.compat.v2, which chooses at its own first use; Keras 2 is a module there
   only if the variable was set when TensorFlow was imported.
   """
-  import tensorflow.compat.v2 as v2  # not `from`, which would find another module
+  import tensorflow.compat.v2 as v2  # not `from`, which would find a different module
 
   if os.environ.get("TF_USE_LEGACY_KERAS") not in ("1", "true", "True"):
     v2.keras.version()  # chooses Keras 3, also for the time after transformers' import
@@ -88,7 +88,7 @@ def track_parts(layer: Any) -> None:
 
 
 def _track_rest(part):
-  """Tracks the layers that a layer holds otherwise, such as in a dictionary."""
+  """Tracks the layers that a layer holds otherwise, in a dictionary for instance."""
   tracked = set()
   for child in part._trackable_children().values():
     tracked.add(id(child))

@@ -136,7 +136,7 @@ def _revived(cls, config, shape, trainable, weights):
 
 
 def _as_tensor(values, dtype):
-  """Returns numbers as a tensor of a dtype; a FlowError if they are none."""
+  """Returns numbers as a tensor of a dtype; raises FlowError if they are none."""
   try:
     return tf.cast(values, dtype)
   except (TypeError, ValueError, tf.errors.OpError) as error:
@@ -171,7 +171,7 @@ def weights_dtype(dtype: Any) -> str:
 
 
 def last_dimension(shape: Any) -> int:
-  """Returns the size of the last axis; a FlowError if it is not known."""
+  """Returns the size of the last axis; raises FlowError if it is unknown."""
   dim = tf.TensorShape(shape)[-1]
   if dim is None:
     raise FlowError(f"input_shape={shape}: expected a known last dimension, which a new layer's weights need")
@@ -179,7 +179,7 @@ def last_dimension(shape: Any) -> int:
 
 
 def build_part(part: Layer, dim: int) -> None:
-  """Builds a layer inside another one for inputs [..., dim]; its name is part of the names of its weights."""
+  """Builds a layer of a layer for inputs [..., dim]; its name is part of the names of its weights."""
   with build_scope(part):
     part.build([None, dim])
 
@@ -201,7 +201,7 @@ def product(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
 
 
 def seed_stream(seed: int | None) -> Iterator[int]:
-  """Yields independent integer seeds without end; with None, other ones at each call."""
+  """Yields independent integer seeds without end; with None, different ones at each call."""
   # Below 2**31, as TensorFlow's initializers take them.
   generator = np.random.default_rng(seed)
   while True:

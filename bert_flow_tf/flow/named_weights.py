@@ -52,7 +52,7 @@ class Signs(NamedWeight):
   problem = "has values other than 1 and -1"
 
   def convert(self, array: np.ndarray) -> np.ndarray | None:
-    """Returns the values; None for others."""
+    """Returns the values; None if one is not a sign."""
     if not np.isin(array, (-1, 1)).all():
       return None
     return super().convert(array)
@@ -65,7 +65,7 @@ class PermutationMatrix(NamedWeight):
   problem = "is not a permutation matrix, but the flow's configuration has a permutation"
 
   def convert(self, array: np.ndarray) -> np.ndarray | None:
-    """Returns the matrix; None for another one."""
+    """Returns the matrix; None if it is not a permutation."""
     if permutation_of(array) is None:
       return None
     return super().convert(array)
@@ -101,7 +101,7 @@ def prefixed(prefix: str, weights: dict[str, NamedWeight]) -> dict[str, NamedWei
 def check_names(names: Iterable[str], expected: Iterable[str], description: str) -> None:
   """Raises a FlowError that lists missing and unknown names if two sets of names differ."""
   differences = {"missing": set(expected) - set(names), "unknown": set(names) - set(expected)}
-  parts = [f"{kind}: {', '.join(sorted(those))}" for kind, those in differences.items() if those]
+  parts = [f"{kind}: {', '.join(sorted(different))}" for kind, different in differences.items() if different]
   if parts:
     raise FlowError(f"{description} do not fit this flow's configuration; {'; '.join(parts)}")
 
@@ -112,7 +112,7 @@ def assign_original(weights: Mapping[str, NamedWeight], variables: Mapping[str, 
   arrays = {name.removeprefix("bert/flow/"): array for name, array in variables.items()}
   if len(arrays) < len(variables):
     twice = next(name for name in arrays if name in variables and f"bert/flow/{name}" in variables)
-    raise FlowError(f"variable {twice} is given twice, with and without bert/flow/")
+    raise FlowError(f"variable {twice} stands twice in the file, with and without bert/flow/")
   # All arrays are parsed before the first is assigned.
   original = {name: weight for name, weight in weights.items() if weight.original}
   check_names(arrays, original, "variables of the original's flow")

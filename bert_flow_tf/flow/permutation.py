@@ -67,8 +67,8 @@ def _gather(x, order):
   # TensorFlow's gradient of `gather` adds row by row, because an index may occur twice. In a permutation none does, so
   # the gradient is a gather too. Without XLA those additions took a fifth of a step's CPU time.
 
-  def gradient(of_output):
-    return tf.gather(of_output, _inverted(order), axis=-1), None
+  def gradient(output_gradient):
+    return tf.gather(output_gradient, _inverted(order), axis=-1), None
 
   return tf.gather(x, order, axis=-1), gradient
 

@@ -25,8 +25,8 @@ from bert_flow_tf.training.workers import has_several_workers, worker_failures
 # needs a part of CUDA that not every installation has, nobody has measured it: there it is the user's choice.
 XLA_PAYS_FROM_STEPS = 1500
 
-# Steps of one call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.
-STEPS_A_CALL = 10
+# Steps per call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.
+STEPS_PER_CALL = 10
 
 
 class Trainer:
@@ -85,9 +85,17 @@ class Trainer:
   ) -> LoopResult:
     """Initializes the flow if needed, and fits it; a second call continues from the current weights.
 
-    The result's losses, [steps made here], are in bits per dimension, both sides added up. `scores`: steps made ->
-    further values for TensorBoard, whenever a checkpoint is due. A loss or weight that is not finite is a
-    TrainingError, and the last good checkpoint is kept.
+    The result's losses, [steps made here], are in bits per dimension, both sides added up.
+
+    Args:
+      source: pairs of embeddings, or of sentences that are embedded with dropout.
+      num_train_epochs: passes over the pairs; a last part of a batch is dropped.
+      shuffle: whether the pairs are in random order.
+      scores: function from the steps made to further values for TensorBoard, called whenever a checkpoint is due.
+
+    Raises:
+      ConfigError: the pairs are too few for one step.
+      TrainingError: a loss or a weight is not finite; the last good checkpoint is kept.
     """
     total = num_steps(len(source), self._settings.train_batch_size, num_train_epochs)
     with worker_failures(self._strategy):
@@ -106,7 +114,7 @@ class Trainer:
         self._weights.store()
         return scores(step)
 
-      result = loop.run(make_steps, lambda losses: f"{losses[-1, 0]:.4f} bits/dim", STEPS_A_CALL, before_saving)
+      result = loop.run(make_steps, lambda losses: f"{losses[-1, 0]:.4f} bits/dim", STEPS_PER_CALL, before_saving)
     return dataclasses.replace(result, losses=result.losses[:, 0])
 
   def _loop(self, source, total, shuffle):
@@ -164,7 +172,7 @@ class Trainer:
   def _loss_and_gradient(self, first, second, seed):
     """Returns a replica's share of the loss, a scalar in bits per dimension, and its gradient."""
     # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
-    # another trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
+    # a different trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
     side_graph = tf.function(self._side, autograph=False)
     vector = tf.convert_to_tensor(self._weights.variable)
     losses, gradients = [], []
@@ -223,7 +231,7 @@ class Trainer:
         self._apply(gradient)
         return index + 1, tf.tensor_scatter_nd_update(losses, [[index]], [loss])
 
-      losses = tf.zeros([STEPS_A_CALL], self.flow.dtype)
+      losses = tf.zeros([STEPS_PER_CALL], self.flow.dtype)
       return tf.while_loop(lambda index, _: index < count, body, [tf.constant(0), losses])[1]
 
     @tf.function(autograph=False)
@@ -236,9 +244,9 @@ class Trainer:
         return index + 1, first.write(index, a), second.write(index, b), seeds
 
       # Always of the size for which it is compiled; entries from `count` on stay zero and are not used.
-      first = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
-      second = tf.TensorArray(tf.float32, STEPS_A_CALL, element_shape=shape)
-      seeds = tf.TensorArray(tf.int32, STEPS_A_CALL, element_shape=[2])
+      first = tf.TensorArray(tf.float32, STEPS_PER_CALL, element_shape=shape)
+      second = tf.TensorArray(tf.float32, STEPS_PER_CALL, element_shape=shape)
+      seeds = tf.TensorArray(tf.int32, STEPS_PER_CALL, element_shape=[2])
       start = [tf.constant(0), first, second, seeds]
       _, first, second, seeds = tf.while_loop(lambda index, a, b, seeds: index < count, body, start)
       losses = strategy.run(steps, args=(first.stack(), second.stack(), seeds.stack(), count))

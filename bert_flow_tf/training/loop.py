@@ -46,10 +46,21 @@ class LoopResult:
 class TrainingLoop:
   """Steps from the newest checkpoint, or from 0, to the last.
 
-  `losses` are names of the parts of the loss. A checkpoint holds `objects` {name: variables or a trackable object} and
-  the number of steps; `variables` are all variables in them, and `trained` those that must stay finite. `identity` has
-  the json values that a resumed training must share with the one that it resumes. Only the chief of several workers
-  has checkpoints; the others get its values. `rates`: what a user lowers if a loss is not finite, for the message.
+  Only the chief of several workers has checkpoints; the others get its values.
+
+  Args:
+    losses: names of the parts of the loss.
+    total: number of steps.
+    strategy: distribution strategy of the variables.
+    objects: {name: variables or a trackable object} of a checkpoint, which also holds the number of steps.
+    variables: all variables in `objects`.
+    trained: variables that must stay finite.
+    identity: JSON values that must be equal when a training is resumed.
+    save_checkpoints_steps: number of steps between checkpoints.
+    checkpoint_folder: folder of the checkpoints; None for none.
+    summary_folder: folder of TensorBoard's events; None for none.
+    show_progress: whether a progress bar is shown.
+    rates: name of the setting that a user lowers if a loss is not finite, for the message.
   """
 
   def __init__(
@@ -103,16 +114,22 @@ class TrainingLoop:
     self,
     advance: Callable[[int, int], np.ndarray],
     note: Callable[[np.ndarray], str],
-    steps_a_call: int = 1,
+    steps_per_call: int = 1,
     before_saving: Callable[[int, np.ndarray], Mapping[str, float]] = lambda step, losses: {},
     stopped: Callable[[], bool] = lambda: False,
   ) -> LoopResult:
     """Makes the remaining steps.
 
-    `advance`: (steps made, steps to make) -> losses before each of these steps, [steps, parts] or [steps]. `note`:
-    losses made here [steps, parts] -> text shown with the progress. `before_saving`: (steps made, losses made here) ->
-    further values for TensorBoard, whenever a checkpoint is due, even without a folder. `stopped`: whether to end
-    early, asked before each call of `advance`. A loss or weight that is not finite is a TrainingError.
+    Args:
+      advance: function (steps made, steps to make) -> losses before each of these steps, [steps, parts] or [steps].
+      note: function from the losses of this run, [steps, parts], to a text shown with the progress.
+      steps_per_call: largest number of steps of a call of `advance`.
+      before_saving: function (steps made, losses of this run) -> further values for TensorBoard, called whenever a
+        checkpoint is due, even without a folder.
+      stopped: function that returns whether to end early, called before each call of `advance`.
+
+    Raises:
+      TrainingError: a loss or a weight is not finite.
     """
     first = step = self.step
     losses = np.zeros([self._total - first, len(self._names)], np.float32)
@@ -124,14 +141,14 @@ class TrainingLoop:
     with Progress(self._total, self._show_progress, "training", "step", first) as progress, contextlib.closing(writer):
       while step < self._total and not stopped():
         until_saved = self._every - step % self._every
-        count = min(steps_a_call, until_saved, self._total - step)
+        count = min(steps_per_call, until_saved, self._total - step)
         start = time.monotonic()
-        made = np.reshape(advance(step, count), [count, len(self._names)])
+        new_losses = np.reshape(advance(step, count), [count, len(self._names)])
         calls.append((count, time.monotonic() - start))
         saving = count == until_saved or step + count == self._total
-        self._check(made, step, saving)
+        self._check(new_losses, step, saving)
         # Report every step, then save.
-        for row in made:
+        for row in new_losses:
           losses[step - first] = row
           step += 1
           _write_scalars(writer, step, dict(zip(self._names, row, strict=True)))
@@ -167,16 +184,16 @@ class TrainingLoop:
 
 
 def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
-  """Returns whether a folder has a training's identity; a TrainingError if these values of it are others."""
+  """Returns whether a folder has a training's identity; raises TrainingError if it has a different one."""
   file, where = pathlib.Path(folder, IDENTITY_FILE), f"checkpoint folder {folder}"
   if not file.exists():
     return False
   try:
     saved = files.read_json(file)
-    before = {name: saved.get(name) for name in identity}
+    saved = {name: saved.get(name) for name in identity}
   except (OSError, ValueError, AttributeError) as error:
     raise TrainingError(f"{where}: {file.name} cannot be used ({error}); remove the folder to start again") from error
-  changed = differences(before, json.loads(json.dumps(identity)))
+  changed = differences(saved, json.loads(json.dumps(identity)))
   if changed:
     meaning = ""
     if any(text.startswith("data ") for text in changed):
@@ -211,7 +228,7 @@ class Checkpoints:
       raise TrainingError(f"{self._where}: damaged ({error}); remove it to start from step 0") from error
 
   def restore(self, step: int | None = None) -> str | None:
-    """Restores the newest checkpoint that can be read, or that of a step; returns its name, None without any."""
+    """Restores the newest readable checkpoint, or the one of a step; returns its name, None without any."""
     # The newest first: one that a crash or a disk has damaged gives way to the one before.
     for path in reversed(self._manager.checkpoints):
       if step is not None and not path.endswith(f"-{step}"):

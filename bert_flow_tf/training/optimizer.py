@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError
 
-# Names of variables that are not decayed: those of the published code, and ModernBERT's normalizations. No variable of
+# Names of variables that are not decayed: the published code's, and ModernBERT's normalizations. No variable of
 # a flow matches: all of them decay.
 EXCLUDED_FROM_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "norm/gamma", "bias")
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-6
@@ -34,7 +34,7 @@ class AdamWeightDecay(tf.Module):
     self._weight_decay_rate = weight_decay_rate
     self._global_clipnorm = global_clipnorm
     self._schedule = None
-    # Attributes that hold variables are the names in checkpoints, which are those of release 0.1.0.
+    # Attributes that hold variables are the names in checkpoints, the same as in release 0.1.0.
     self._iterations = _untrained(tf.zeros([], tf.int64), "iteration")
     if callable(learning_rate):
       self._schedule = learning_rate
@@ -103,7 +103,7 @@ def _untrained(value, name):
 
 
 def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) -> int:
-  """Returns int(pairs / batch size * epochs): the published code drops a partial batch. 0 is a ConfigError."""
+  """Returns int(pairs / batch size * epochs): the published code drops a partial batch. Raises ConfigError for 0."""
   if not (math.isfinite(num_train_epochs) and num_train_epochs > 0):
     raise ConfigError(f"num_train_epochs={num_train_epochs}: expected a positive number", argument="num_train_epochs")
   steps = int(num_pairs / train_batch_size * num_train_epochs)

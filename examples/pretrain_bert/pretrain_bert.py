@@ -51,8 +51,8 @@ def linear_rate(step: tf.Tensor) -> tf.Tensor:
 
 
 def define_flags() -> None:
-  """Defines the flags; the defaults are those of `mini`."""
-  flags.DEFINE_string("corpus", None, "Text file, one sentence a line, optionally gzipped.", required=True)
+  """Defines the flags; the defaults give `mini`."""
+  flags.DEFINE_string("corpus", None, "Text file, one sentence per line, optionally gzipped.", required=True)
   flags.DEFINE_string("output_dir", "pretrained", "Folder: model/ in it is the model. The same command resumes.")
   flags.DEFINE_string("vocab_file", None, "vocab.txt, of which the pieces that the text needs most are kept.")
   flags.DEFINE_integer("vocab_size", 8192, "Largest number of word pieces.", lower_bound=6)
@@ -61,7 +61,7 @@ def define_flags() -> None:
   flags.DEFINE_integer("num_hidden_layers", 4, "Transformer blocks.", lower_bound=1)
   flags.DEFINE_integer("num_attention_heads", 4, "Attention heads; must divide hidden_size.", lower_bound=1)
   flags.DEFINE_integer("max_seq_length", 128, "Largest number of tokens; positions of the model.", lower_bound=3)
-  flags.DEFINE_integer("train_batch_size", 96, "Sentences of a step.", lower_bound=1)
+  flags.DEFINE_integer("train_batch_size", 96, "Sentences per step.", lower_bound=1)
   flags.DEFINE_integer("num_train_steps", 4200, "Steps.", lower_bound=1)
   flags.DEFINE_integer("num_warmup_steps", 500, "Steps over which the learning rate rises.", lower_bound=0)
   # At 1e-3, with Adam's moments not corrected, mini is still at 6.5 nats after 1,400 steps, near its words' entropy.

@@ -50,7 +50,7 @@ class Steps:
 
 def test_calls_end_at_checkpoints_and_at_the_last_step():
   steps = Steps(total=11, every=4)
-  result = steps.run(steps_a_call=3)
+  result = steps.run(steps_per_call=3)
   assert steps.asked == [(0, 3), (3, 1), (4, 3), (7, 1), (8, 3)]
   assert [step for step, _ in steps.saving] == [4, 8, 11]
   assert [losses for _, losses in steps.saving] == [[10.0 * i for i in range(step)] for step in (4, 8, 11)]
@@ -70,12 +70,12 @@ def test_a_stopped_loop_resumes_from_its_last_checkpoint(tmp_path, caplog):
   caplog.set_level("INFO", "absl")
   first = Steps(8, 3, tmp_path)
   assert first.weight.numpy() == 100 and (tmp_path / "ckpt-0.index").exists()
-  result = first.run(steps_a_call=2, stopped=lambda: first.weight.numpy() >= 105)
+  result = first.run(steps_per_call=2, stopped=lambda: first.weight.numpy() >= 105)
   assert (result.steps, len(result.losses)) == (5, 5) and "stopped early, at step 5 of 8" in caplog.text
   second = Steps(8, 3, tmp_path)
   assert (second.weight.numpy(), second.loop.step) == (103, 3)  # step 4 and 5 were not saved
   assert "resumed at step 3 of 8" in caplog.text
-  result = second.run(steps_a_call=2)
+  result = second.run(steps_per_call=2)
   assert (result.steps, result.first_step) == (8, 3) and second.weight.numpy() == 108
   np.testing.assert_array_equal(result.losses[:, 0], np.arange(30, 80, 10))
   assert [step for step, _ in second.saving] == [6, 8]
@@ -91,7 +91,7 @@ def test_what_initialized_the_weights_is_saved_before_the_first_step(tmp_path):
 
 
 def test_events_have_each_loss_at_its_step_and_the_values_of_checkpoints(tmp_path):
-  Steps(5, 2, summaries=tmp_path).run(steps_a_call=4)
+  Steps(5, 2, summaries=tmp_path).run(steps_per_call=4)
   found = {}
   (file,) = tmp_path.iterdir()
   for event in tf.compat.v1.train.summary_iterator(str(file)):
@@ -106,9 +106,9 @@ def test_the_message_names_the_step_whose_loss_is_not_finite(tmp_path):
   with pytest.raises(
     TrainingError, match=r"second is nan at step 5; the checkpoint before it, .*ckpt-3, is kept; lower"
   ):
-    bad.run(steps_a_call=2)
+    bad.run(steps_per_call=2)
   with pytest.raises(TrainingError, match="second is nan at step 5; nothing was saved; lower learning_rate"):
-    Steps(8, 3, bad=4).run(steps_a_call=2)
+    Steps(8, 3, bad=4).run(steps_per_call=2)
 
 
 def test_weights_are_looked_at_when_they_are_saved():
