@@ -263,7 +263,8 @@ class AdditiveCoupling(FlowLayer):
     dim = last_dimension(input_shape)
     self.half, odd = divmod(dim, 2)
     if odd:
-      raise FlowError(f"input_shape: a coupling halves its dimensions; expected an even number, got {dim}")
+      expected = "a coupling halves its dimensions; expected an even number"
+      raise FlowError(f"input_shape: {expected}, got {dim}", "input_shape")
     # The network has one output for each dimension that it shifts, and a second one if it also scales.
     units = self.half * self._outputs_per_dimension
     network = self._given_network()

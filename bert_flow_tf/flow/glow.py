@@ -54,7 +54,7 @@ class Glow(FlowLayer):
     actnorm_init: "data", which needs a call of `adapt` or `initialize`, or "glorot", the published runner's initial
       weights.
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
-    seed: integer that determines every initial weight but those of your own `network`; None for different ones each time.
+    seed: integer that determines every initial weight but those of your own `network`; None for new ones each time.
     dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
     name: of the Keras layer; None for a new one.
     trainable: of the Keras layer.
@@ -128,7 +128,7 @@ class Glow(FlowLayer):
   def restart(self, seed: int | None) -> None:
     """Resets the weights to those of a new flow with this seed and the same other arguments."""
     if self.has_own_network:
-      raise FlowError("restart: a seed does not determine the weights of a network of your own; make a new Glow")
+      raise FlowError("network: a seed does not determine the weights of your own network; make a new Glow", "network")
     new = self.from_config({**self.get_config(), "seed": seed})
     weights = self.named_weights()
     for name, source in new.named_weights().items():

@@ -174,7 +174,8 @@ def last_dimension(shape: Any) -> int:
   """Returns the size of the last axis; raises FlowError if it is unknown."""
   dim = tf.TensorShape(shape)[-1]
   if dim is None:
-    raise FlowError(f"input_shape={shape}: expected a known last dimension, which a new layer's weights need")
+    expected = "a known last dimension, which a new layer's weights need"
+    raise FlowError(f"input_shape={shape}: expected {expected}", "input_shape")
   return int(dim)
 
 

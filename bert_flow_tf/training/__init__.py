@@ -1,4 +1,22 @@
-"""Training: fits of calibrations and of flows, fine-tuning of encoders, and the loop of both."""
+"""Training: fits of calibrations and of flows, fine-tuning of encoders, and the loop that both share.
+
+It knows no task, page or results folder. `Fitter` is the fit of `SentenceModel.fit`; `Trainer` fits a flow alone.
+
+Files in reading order:
+
+    settings            FlowSettings: what decides a fit
+    fit_rows            the rows of a fit: sentences or vectors
+    fitter              Fitter: the fit of any calibration on them; choice has `calibration=auto`
+    linear_fit          calibrations without steps
+    calibrate           fit_calibration: vectors of any program
+    sources             pairs of embeddings, computed once or in each step with dropout
+    flow_trainer        Trainer: the flow's steps
+    loop                TrainingLoop: steps, checkpoints, progress, events
+    optimizer           the published optimizer and learning rate
+    strategies, workers several devices, several machines; devices has their names and memory
+    siamese_settings, labelled_pairs, objectives, siamese_losses, siamese_trainer, early_stopping
+                        fine-tuning of an encoder on labeled pairs
+"""
 
 from typing import Any
 

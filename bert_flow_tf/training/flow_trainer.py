@@ -256,7 +256,12 @@ class Trainer:
 
 
 class WeightVector:
-  """One variable with the values of a layer's trainable weights, each of which is an attribute of one part of it."""
+  """One variable with the values of a layer's trainable weights, each of which is an attribute of one part of it.
+
+  Without it every step would read and write dozens of small variables, which takes longer than their arithmetic.
+  Measured without XLA at 768 dimensions, on a busy machine: 9.1 ms of CPU time per step; 9.4 ms (from 9.2 to 10.0) with
+  the weights in their layers and only gradients and moments as one vector.
+  """
 
   def __init__(self, layer: Layer) -> None:
     self._weights = tuple(layer.trainable_variables)

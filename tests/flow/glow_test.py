@@ -11,6 +11,7 @@ from bert_flow_tf.flow.chain import chain_bijector, dropout_seeds, forward_and_l
 from bert_flow_tf.flow.glow import Glow
 from tests.flow import reference
 from tests.flow.cases import cone, config, fresh, randomize, tf1_weights
+from tests.testing import rejected
 
 # (dim, permutation, changes of `cases.config`): every option with every other at least once, unequal widths.
 SHAPES = [
@@ -104,9 +105,8 @@ def test_new_weights_give_new_results_for_the_same_tensor():
 def test_wrong_inputs_are_one_line(call):
   flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
   for wrong in (cone(5, 6), 1.0, [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]]):
-    with pytest.raises(FlowError, match="shape") as caught:
+    with rejected(FlowError, "embeddings"):
       getattr(flow, call)(wrong)
-    assert "\n" not in str(caught.value)
 
 
 def test_input_types_and_empty_batches():

@@ -33,7 +33,7 @@ def test_second_initialization_is_rejected_also_after_save_and_checkpoint(tmp_pa
   tf.train.Checkpoint(flow=restored).restore(checkpoint).assert_consumed()
   for again in (flow, Glow.load(tmp_path / "flow"), restored):
     assert again.initialized and again.constant_dimensions == [2, 3]
-    with pytest.raises(FlowError, match="already initialized"):
+    with rejected(FlowError, None):
       again.initialize(u + 1)
     for name, array in again.tf1_variables().items():
       np.testing.assert_array_equal(array, before[name])
@@ -43,7 +43,7 @@ def test_glorot_flow_needs_no_data():
   flow = Glow(config(n_levels=1, depth=1), 4, "glorot", seed=0)
   assert not flow.needs_initialization
   assert not flow.initialized
-  with pytest.raises(FlowError, match="glorot"):
+  with rejected(FlowError, "actnorm_init"):
     flow.initialize(cone(8, 4))
 
 

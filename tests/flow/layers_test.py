@@ -11,6 +11,7 @@ from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling, Couplin
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.permutation import Invertible1x1
 from tests.flow.cases import cone, fresh
+from tests.testing import rejected
 
 COUPLINGS = pytest.mark.parametrize("cls", [AdditiveCoupling, AffineCoupling])
 
@@ -26,17 +27,17 @@ def test_new_couplings_move_nothing():
 
 @COUPLINGS
 def test_what_is_no_network(cls):
-  for network, given in ((5, "int"), (lambda units: units, "int"), ("net", "str")):
-    with pytest.raises(ConfigError, match=f"network: expected a function, .* got {given}"):
+  for network in (5, lambda units: units, "net"):
+    with pytest.raises(ConfigError):
       cls(network=network)(tf.zeros([1, 4]))
-    with pytest.raises(ConfigError, match="network: "):
+    with rejected(ConfigError, "network"):
       Glow(FlowConfig(depth=1, n_levels=1), 4, network=network)
 
 
 @COUPLINGS
 @pytest.mark.parametrize("dim", [3, 1])
 def test_odd_dimensions_are_rejected(cls, dim):
-  with pytest.raises(FlowError, match=f"even number, got {dim}"):
+  with rejected(FlowError, "input_shape"):
     cls(5).build([None, dim])
 
 

@@ -6,6 +6,7 @@ import pytest
 from bert_flow_tf.errors import FlowError
 from bert_flow_tf.flow.glow import Glow
 from tests.flow.cases import cone, config, tf1_weights
+from tests.testing import rejected
 
 STEP = "revnet_0/revnet_step_0"
 
@@ -75,34 +76,33 @@ B, W = f"{STEP}/actnorm/actnorm_center/b", f"{STEP}/invertible/w"
 
 
 @pytest.mark.parametrize(
-  ("make", "changes", "message"),
+  ("make", "changes"),
   [
-    (reversing, {B: None}, f"missing: {B}"),
-    (reversing, {"adam_m": np.zeros(3)}, "unknown: adam_m"),
-    (reversing, {"revnet_1" + B[8:]: np.zeros(4), B: None}, f"missing: {B}; unknown: revnet_1"),
-    (reversing, {B: np.zeros(4)}, rf"{B} has shape \(4,\), expected \(1, 1, 1, 4\)"),
-    (reversing, {B: [[[[0.0, np.nan, 0.0, 0.0]]]]}, f"{B}.*not finite"),
-    (reversing, {B: np.full([1, 1, 1, 4], 1e300)}, f"{B}.*not finite"),
-    (reversing, {B: np.full([1, 1, 1, 4], "one")}, f"{B}.*not finite numbers"),
-    (reversing, {B: np.full([1, 1, 1, 4], None)}, f"{B}.*not finite numbers"),
-    (reversing, {W: np.eye(5)}, rf"{W} has shape \(5, 5\), expected \(4, 4\)"),
-    (reversing, {W: np.eye(4)[[0, 0, 1, 2]]}, f"{W} is not a permutation matrix"),
-    (reversing, {W: np.eye(4)[:, [0, 0, 1, 2]]}, f"{W} is not a permutation matrix"),
-    (reversing, {W: np.full([4, 4], np.nan)}, f"{W} is not a permutation matrix"),
-    (reversing, {W: np.linalg.qr(cone(4, 4))[0]}, f"{W} is not a permutation matrix"),
-    (mixing, {f"{STEP}/invertible/P": np.eye(4)[[0, 0, 1, 2]]}, "invertible/P is not a permutation matrix"),
-    (mixing, {f"{STEP}/invertible/P": np.eye(4) * 0.5}, "invertible/P is not a permutation matrix"),
-    (mixing, {f"{STEP}/invertible/sign_S": np.array([1, -1, 0, 1.0])}, "invertible/sign_S"),
-    (mixing, {f"{STEP}/invertible/log_S": np.array([0, 0, -np.inf, 0])}, "invertible/log_S.*not finite"),
+    (reversing, {B: None}),
+    (reversing, {"adam_m": np.zeros(3)}),
+    (reversing, {"revnet_1" + B[8:]: np.zeros(4), B: None}),
+    (reversing, {B: np.zeros(4)}),
+    (reversing, {B: [[[[0.0, np.nan, 0.0, 0.0]]]]}),
+    (reversing, {B: np.full([1, 1, 1, 4], 1e300)}),
+    (reversing, {B: np.full([1, 1, 1, 4], "one")}),
+    (reversing, {B: np.full([1, 1, 1, 4], None)}),
+    (reversing, {W: np.eye(5)}),
+    (reversing, {W: np.eye(4)[[0, 0, 1, 2]]}),
+    (reversing, {W: np.eye(4)[:, [0, 0, 1, 2]]}),
+    (reversing, {W: np.full([4, 4], np.nan)}),
+    (reversing, {W: np.linalg.qr(cone(4, 4))[0]}),
+    (mixing, {f"{STEP}/invertible/P": np.eye(4)[[0, 0, 1, 2]]}),
+    (mixing, {f"{STEP}/invertible/P": np.eye(4) * 0.5}),
+    (mixing, {f"{STEP}/invertible/sign_S": np.array([1, -1, 0, 1.0])}),
+    (mixing, {f"{STEP}/invertible/log_S": np.array([0, 0, -np.inf, 0])}),
   ],
 )
-def test_what_does_not_fit_is_one_error_and_changes_nothing(make, changes, message):
+def test_what_does_not_fit_is_one_error_and_changes_nothing(make, changes):
   flow = make()
   before = flow.tf1_variables()
   given = {**tf1_weights(flow), **changes}
-  with pytest.raises(FlowError, match=message) as caught:
+  with rejected(FlowError, None):
     flow.load_tf1_variables({name: array for name, array in given.items() if array is not None})
-  assert "\n" not in str(caught.value)
   assert flow.needs_initialization
   for name, array in flow.tf1_variables().items():
     np.testing.assert_array_equal(array, before[name])
@@ -111,5 +111,5 @@ def test_what_does_not_fit_is_one_error_and_changes_nothing(make, changes, messa
 def test_a_name_given_twice_is_rejected():
   flow = reversing()
   weights = tf1_weights(flow)
-  with pytest.raises(FlowError, match=B):
+  with rejected(FlowError, None):
     flow.load_tf1_variables({**weights, f"bert/flow/{B}": weights[B] + 1})
