@@ -131,11 +131,13 @@ def use_recipe() -> None:
   values = {
     "sentence_embedding_type": recipe.sentence_embedding_type,
     "token_weights": recipe.token_weights,
-    "calibration": [recipe.calibration],
+    "calibration": recipe.calibration,
   }
   for name, value in values.items():
+    flag = FLAGS[name]
     if not given([name]):
-      FLAGS[name].value = value
+      # A flag may be a list of calibrations.
+      flag.value = None if value is None else flag.parser.parse(value)
 
 
 def define_calibration_flags(several: bool = False) -> None:

@@ -21,9 +21,10 @@ _OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # what the r
 
 
 def define_fit_flag() -> None:
-  """Defines --calibration of a command that fits one on its input, if that is asked for."""
+  """Defines --recipe and --calibration of a command that fits a calibration on its input, if that is asked for."""
   text = f"Calibration to fit on the sentences of the input, if flow_folder is not given: {ALLOWED}. Default: none."
   flags.DEFINE_string("calibration", None, text)
+  common_flags.define_recipe_flag()
 
 
 def define_output_flag(text: str) -> None:
@@ -47,9 +48,11 @@ def check_text_flags() -> None:
   """Validates what the commands that read and write text have in common."""
   check_output_file()
   common_flags.check_calibration_flags()
+  if FLAGS.flow_folder is not None:
+    common_flags.reject(["recipe", "calibration"], "has no use with flow_folder; leave one out")
+  common_flags.use_recipe()
   if FLAGS.calibration is not None:
     parse_calibration(FLAGS.calibration)
-    common_flags.reject(["flow_folder"], "has a calibration; leave it out, or --calibration")
 
 
 def input_files(most: int | None = None) -> list[str]:
@@ -67,7 +70,7 @@ def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> Any:
     logging.info("fitting %s on the sentences of %s", FLAGS.calibration, ", ".join(FLAGS.input))
     model.fit(sentences, calibration=FLAGS.calibration, batch_size=FLAGS.predict_batch_size)
   elif model.calibration is None:
-    hint = "--calibration=NAME fits one on the input, --flow_folder takes a saved one"
+    hint = "--recipe=NAME or --calibration=NAME fits one on the input, --flow_folder takes a saved one"
     logging.info("the similarity is not calibrated; %s", hint)
   return model
 

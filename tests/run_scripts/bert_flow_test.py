@@ -77,7 +77,9 @@ WRONG = {
   "dedupe pairs.tsv": "--column",
   "dedupe corpus.txt --threshold=2": "--threshold=2",
   "score pairs.tsv --calibration=PCA": "--calibration=PCA",
-  "score pairs.tsv --calibration=mean --flow_folder=f": "--flow_folder: has a calibration",
+  "score pairs.tsv --calibration=mean --flow_folder=f": "--calibration: has no use with flow_folder",
+  "score pairs.tsv --recipe=fast --flow_folder=f": "--recipe: has no use with flow_folder",
+  "search corpus.txt query --recipe=paper": "--recipe=paper: static:mini has no transformer",
   "search corpus.txt corpus.csv": "corpus.csv: a second file",
   "search corpus.txt query --queries=queries.txt": "--queries: has no use",
   "search corpus.txt --queries=pairs.tsv": "--queries=pairs.tsv: has 2 columns (1, 2), expected sentence",
@@ -107,6 +109,7 @@ RIGHT = {
   "score gaps.tsv": "",
   "score rows.jsonl": "",
   "score graded.tsv --calibration=mean": "",
+  "score graded.tsv --recipe=fast --calibration=mean": "",
   "search corpus.txt The_dog --top_k=1": "",
   "search - The_dog A_man --top_k=1 --calibration=mean": "\n".join(SENTENCES),
   "search corpus.csv --id_column=id --queries=queries.csv --top_k=1": "",
@@ -287,6 +290,11 @@ def test_a_calibration_is_fitted_on_the_file(ran):
   sides = (SENTENCES[0::3], SENTENCES[1::3])
   expected = model.fit(sides, calibration="mean").similarity(*sides)
   out = results["score graded.tsv --calibration=mean"][1]
+  np.testing.assert_allclose([float(line.split("\t")[3]) for line in out.splitlines()], expected, atol=2e-6)
+  # A recipe gives token weights, too.
+  recipe = SentenceModel.from_pretrained("static:mini", recipe="fast")
+  expected = recipe.fit(sides, calibration="mean").similarity(*sides)
+  out = results["score graded.tsv --recipe=fast --calibration=mean"][1]
   np.testing.assert_allclose([float(line.split("\t")[3]) for line in out.splitlines()], expected, atol=2e-6)
   assert "fitting mean on the sentences of" in results["log"] and "not calibrated" in results["log"]
 
