@@ -28,39 +28,39 @@ from bert_flow_tf.tables.workbench import (
 )
 
 IDF, MEAN = "idf", "mean"
-_SOFT, _AUTO = "soft-whitening", "auto"
-_BESIDE = f"{_SOFT}+characters"
+SOFT, _AUTO = "soft-whitening", "auto"
+SOFT_AND_CHARACTERS = f"{SOFT}+characters"
 WHITENING, FLOW = Recipe(FIRST_LAST, "whitening"), Recipe(FIRST_LAST, "flow")
 # The combination that docs/calibrations.md recommends.
-_BEST = Recipe("mix", _SOFT, token_weights=IDF)
+BEST = Recipe("mix", SOFT, token_weights=IDF)
 _CONTROLS = tuple(map(Recipe, CONTROLS))
-_MATCH = Recipe(CHARACTERS)
+MATCH = Recipe(CHARACTERS)
 _FITTED = (
   FLOW,
   WHITENING,
-  Recipe(FIRST_LAST, _SOFT),
-  _BEST,
+  Recipe(FIRST_LAST, SOFT),
+  BEST,
   Recipe("mix", "whitening", token_weights=IDF),
   Recipe("mix", "flow", token_weights=IDF),
-  Recipe("mix", f"flow+{_SOFT}", token_weights=IDF),
-  Recipe("word-rows", _SOFT, token_weights=IDF, static=True),
+  Recipe("mix", f"flow+{SOFT}", token_weights=IDF),
+  Recipe("word-rows", SOFT, token_weights=IDF, static=True),
   Recipe("mix", _AUTO, token_weights=IDF),
-  Recipe("mix", _BESIDE, token_weights=IDF),
-  Recipe("word-rows", _BESIDE, token_weights=IDF, static=True),
+  Recipe("mix", SOFT_AND_CHARACTERS, token_weights=IDF),
+  Recipe("word-rows", SOFT_AND_CHARACTERS, token_weights=IDF, static=True),
 )
 _ROWS = (*_CONTROLS, Recipe(AVG), Recipe(FIRST_LAST), *_FITTED)
 _ABLATION_ROWS = (
   WHITENING,
-  Recipe(FIRST_LAST, _SOFT),
+  Recipe(FIRST_LAST, SOFT),
   Recipe(FIRST_LAST, "whitening", token_weights=IDF),
-  Recipe(FIRST_LAST, _SOFT, token_weights=IDF),
-  Recipe(AVG, _SOFT, token_weights=IDF),
-  Recipe("word-rows", _SOFT, token_weights=IDF),
-  Recipe("mix-0.5", _SOFT, token_weights=IDF),
-  _BEST,
-  Recipe("mix-0.8", _SOFT, token_weights=IDF),
-  Recipe("mix", _SOFT, token_weights="idf-1"),
-  Recipe("mix", _SOFT),
+  Recipe(FIRST_LAST, SOFT, token_weights=IDF),
+  Recipe(AVG, SOFT, token_weights=IDF),
+  Recipe("word-rows", SOFT, token_weights=IDF),
+  Recipe("mix-0.5", SOFT, token_weights=IDF),
+  BEST,
+  Recipe("mix-0.8", SOFT, token_weights=IDF),
+  Recipe("mix", SOFT, token_weights="idf-1"),
+  Recipe("mix", SOFT),
   Recipe("mix", "whitening", token_weights=IDF),
   Recipe("mix", "soft-whitening-0.3", token_weights=IDF),
   Recipe("mix", "soft-whitening-0.4", token_weights=IDF),
@@ -79,7 +79,7 @@ def make_beyond(request: TableRequest) -> TableContent:
   for recipe in _FITTED:
     recipes.append(_on_all_sets(request, recipe))
   if request.plan.corpus:
-    notes.append(note("(corpus)"))
+    notes += [note("(corpus)"), *_corpus_notes(request)]
     recipes += [dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)) for recipe in _FITTED]
   notes += only_embedding_notes(request)
   rows = []
@@ -89,7 +89,15 @@ def make_beyond(request: TableRequest) -> TableContent:
     notes += auto_notes
   if not any(bench.paper_encoder for bench in request.benches):
     notes.append(_NOT_RUN)
-  return TableContent(_columns(request), rows, notes)
+  return TableContent(columns_of(request), rows, notes)
+
+
+def _corpus_notes(request):
+  """Returns a note on the lines of the corpus; [] without an encoder."""
+  notes = []
+  for bench in request.benches[:1]:
+    notes.append(f"Lines of the corpus: {bench.inputs.corpus(sample_of(request.plan.corpus)).source}.")
+  return notes
 
 
 def _supported_recipes(bench, recipes):
@@ -111,7 +119,7 @@ def make_ablation(request: TableRequest) -> TableContent:
   for bench in request.benches:
     rows += _score_rows(request, bench, _ABLATION_ROWS)[0]
   notes = ["All rows are fitted on all sentences of the evaluated set, without gold scores."]
-  return TableContent(_columns(request), rows, notes)
+  return TableContent(columns_of(request), rows, notes)
 
 
 def make_gains(request: TableRequest) -> TableContent:
@@ -123,13 +131,13 @@ def make_gains(request: TableRequest) -> TableContent:
     for recipe in _FITTED:
       if recipe != baseline and (recipe.is_random or baseline == WHITENING):
         pairs.append((recipe, baseline))
-  pairs += [(recipe, _MATCH) for recipe in _FITTED]
+  pairs += [(recipe, MATCH) for recipe in _FITTED]
   for recipe, baseline in pairs[:]:
-    if baseline != _MATCH:
+    if baseline != MATCH:
       baseline = _on_all_sets(request, baseline)
     pairs.append((_on_all_sets(request, recipe), baseline))
   if request.plan.corpus:
-    pairs += [(dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)), _MATCH) for recipe in _FITTED]
+    pairs += [(dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)), MATCH) for recipe in _FITTED]
   rows = []
   notes = [note("[low, high]"), note("▲, ▼")]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
@@ -142,11 +150,11 @@ def make_gains(request: TableRequest) -> TableContent:
         gains[task] = _gain(bench, task, recipe, baseline, request.seeds)
         if gains[task].interval:
           marks.append(gains[task].mark)
-      cells = _with_mean(request, gains)
+      cells = with_mean(request, gains)
       rows.append(Row(f"{bench.title}, {name}", OURS, cells))
     counts = f"{marks.count(BETTER)} are wholly above 0 ({BETTER}) and {marks.count(WORSE)} wholly below 0 ({WORSE})"
     notes.append(f"{bench.title}: of {len(marks)} intervals, {counts}.")
-  return TableContent(_columns(request), rows, notes)
+  return TableContent(columns_of(request), rows, notes)
 
 
 def method_name(recipe: Recipe) -> str:
@@ -154,11 +162,16 @@ def method_name(recipe: Recipe) -> str:
   prefix = ""
   if recipe.static:
     prefix = "static: "
-  elif dataclasses.replace(recipe, corpus=TARGET) == _BEST:
+  elif dataclasses.replace(recipe, corpus=TARGET) == BEST:
     prefix = "recipe: "
   parts = (recipe.embedding, recipe.token_weights, recipe.calibration)
   named = [part for part in parts if part not in (UNIFORM, NONE)]
   return prefix + ", ".join(named)
+
+
+def fitted_name(recipe: Recipe) -> str:
+  """Returns the name of a method with its corpus: "recipe: mix, idf, soft-whitening (target)"."""
+  return method_name(recipe) + _fitted_on(recipe)
 
 
 def _fitted_on(recipe):
@@ -173,18 +186,19 @@ def _fitted_on(recipe):
 
 
 def _on_all_sets(request, recipe):
-  return dataclasses.replace(recipe, corpus=target_of(_sets(request)))
+  return dataclasses.replace(recipe, corpus=target_of(sets_of(request)))
 
 
-def _sets(request):
+def sets_of(request: TableRequest) -> list[str]:
   """Returns the tasks that are sets of the paper, over which the mean is taken."""
   return list(filter(STS_TASKS.__contains__, request.tasks))
 
 
-def _columns(request):
+def columns_of(request: TableRequest) -> list[str]:
+  """Returns the columns of a table: its tasks, and the mean behind the sets of the paper if there are several."""
   columns = list(request.tasks)  # the sets come first
-  if len(_sets(request)) > 1:
-    columns.insert(len(_sets(request)), MEAN)
+  if len(sets_of(request)) > 1:
+    columns.insert(len(sets_of(request)), MEAN)
   return columns
 
 
@@ -193,7 +207,7 @@ def _score_rows(request, bench, recipes):
   scores, notes = {}, []
   for recipe in recipes:
     cells, chosen = cells_of(bench, recipe, request.tasks, request.seeds)
-    scores[method_name(recipe) + _fitted_on(recipe)] = _with_mean(request, cells)
+    scores[fitted_name(recipe)] = with_mean(request, cells)
     if recipe.calibration == _AUTO and chosen:
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
       notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
@@ -207,9 +221,9 @@ def _score_rows(request, bench, recipes):
   return rows, notes
 
 
-def _with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cell]:
+def with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cell]:
   """Returns the cells, with the mean over the sets for each seed if there are several sets."""
-  of_sets = list(map(cells.__getitem__, _sets(request)))
+  of_sets = list(map(cells.__getitem__, sets_of(request)))
   if len(of_sets) < 2:
     return dict(cells)
   mean = Cell()

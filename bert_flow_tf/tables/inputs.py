@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from bert_flow_tf.progress import counted
 from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.training.settings import FlowSettings
 
+_OTHER_CHARACTERS = re.compile(r"[\W_]+")
 _TARGET_OF = "target of "
 _SAMPLE_LINES = 5000
 SAMPLE_OF = f"{_SAMPLE_LINES} lines of "
@@ -41,7 +43,7 @@ def target_of(tasks: Sequence[str]) -> str:
 
 
 def sample_of(path: str) -> str:
-  """Returns a recipe's corpus: 5,000 lines of a text file."""
+  """Returns a recipe's corpus: 5,000 lines of a text file, without the sentences of the run's tasks."""
   return f"{SAMPLE_OF}{path}"
 
 
@@ -66,7 +68,7 @@ class Inputs:
 
   def _load_or_error(self, name):
     if name.startswith(SAMPLE_OF):
-      return _sample(os.path.expanduser(name.removeprefix(SAMPLE_OF)))
+      return _sample(os.path.expanduser(name.removeprefix(SAMPLE_OF)), self.sentences())
     if not name.startswith(_TARGET_OF):
       try:
         return load_flow_corpus(name, None, self._data.data_dir, self._data.tfds_data_dir)
@@ -83,6 +85,14 @@ class Inputs:
       pairs.append(corpus.pairs)
       sources.append(corpus.source)
     return FlowCorpus(TARGET, SentencePairs.concatenate(pairs), "; ".join(sources), num_train_epochs=1.0)
+
+  def sentences(self) -> set[str]:
+    """Returns all sentences of the run's tasks."""
+    sentences: set[str] = set()
+    for task in self.tasks.values():
+      for pairs in task.splits.values():
+        sentences.update(pairs.sentences_a, pairs.sentences_b)
+    return sentences
 
   def flow_settings(self, corpus: FlowCorpus, seed: int) -> FlowSettings:
     """Returns the settings of one fit."""
@@ -113,25 +123,38 @@ class Inputs:
       check_flow(settings, fitting_dim, len(corpus.pairs))
 
 
-def _sample(path):
-  """Returns the corpus of some distinct lines of a text file, neighbors as pairs, drawn with a fixed seed."""
-  distinct = list(dict.fromkeys(line for _, line in lines(path, empty="skip")))
-  if len(distinct) < 2:
-    raise DataError(f"{path} has {counted(len(distinct), 'distinct line')}; expected a text of some {_SAMPLE_LINES}")
-  drawn = np.random.default_rng(0).permutation(len(distinct))[:_SAMPLE_LINES]
-  pairs = pair_up(list(map(distinct.__getitem__, drawn)))
-  return FlowCorpus(path, pairs, f"{counted(len(drawn), 'line')} of {path}")
+def _sample(path, sentences):
+  """Returns the corpus of some distinct lines of a text file, neighbors as pairs, drawn with a fixed seed.
+
+  A line that is one of the sentences, but for case and punctuation, is left out.
+  """
+  distinct = dict.fromkeys(line for _, line in lines(path, empty="skip"))
+  evaluated = set(map(_letters, sentences))
+  allowed = [line for line in distinct if _letters(line) not in evaluated]
+  if len(allowed) < 2:
+    count = counted(len(allowed), "distinct line")
+    raise DataError(f"{path} has {count} besides the sentences of the tasks; expected a text of some {_SAMPLE_LINES}")
+  drawn = np.random.default_rng(0).permutation(len(allowed))[:_SAMPLE_LINES]
+  pairs = pair_up(list(map(allowed.__getitem__, drawn)))
+  source = (
+    f"{len(drawn)} of {len(distinct)} distinct lines; {len(distinct) - len(allowed)} lines were left out because they "
+    "are sentences of the evaluated sets, but for case and punctuation"
+  )
+  logging.info("%s: %s", path, source)
+  return FlowCorpus(path, pairs, source)
+
+
+def _letters(text):
+  """Returns the letters and digits of a text, in lower case, to find sentences in spite of their punctuation."""
+  return _OTHER_CHARACTERS.sub("", text.lower())
 
 
 def load_encoder(name: str, inputs: Inputs) -> Any:
   """Returns the encoder of a name; of a file of word vectors, glove:FILE, only the words of the tasks."""
   if kind_of(name) is not Kind.WORDS:
     return _load_bert(name, inputs.embedding)
-  sentences = set()
-  for task in inputs.tasks.values():
-    for pairs in task.splits.values():
-      sentences.update(pairs.sentences_a, pairs.sentences_b)
-  vectors = WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), wanted_words(sentences))
+  words = wanted_words(inputs.sentences())
+  vectors = WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), words)
   from bert_flow_tf.encoder.other.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
 
   return WordEncoder(EncoderSettings.of(name), vectors)

@@ -26,7 +26,7 @@ class Plan(Settings):
   table: tuple[str, ...] = setting((), f"Tables to compute: {', '.join(TABLES)}, or all.")
   figure: tuple[str, ...] = setting((), f"Figures to draw: {', '.join(FIGURES)}, or all.")
   task: tuple[str, ...] = setting(
-    (), "Columns of Tables 2, 3, transfer, beyond, gains and ablation; default: all.", flag="table_tasks"
+    (), "Columns of Tables 2, 3, transfer, beyond, gains, ablation and choice; default: all.", flag="table_tasks"
   )
   model: tuple[str, ...] = setting(
     ("mini",), "Encoders as in run_flow.py, or glove:FILE for averaged word vectors of that file."
@@ -43,7 +43,9 @@ class Plan(Settings):
   num_seeds: int | None = setting(None, "Seeds of the flow, from seed; default: 1, and 5 for Table 8.", minimum=1)
   frequency_file: str | None = setting(None, "For Table 1: a file with a word and its count per line.")
   corpus: str | None = setting(
-    None, "A text file: Table 1 counts its words, and beyond has rows (corpus), fitted on 5,000 of its lines."
+    None,
+    "A text file: Table 1 counts its words, and beyond has rows (corpus), fitted on 5,000 of its lines that are no "
+    "sentence of the run's tasks.",
   )
   edit_unit: str = setting(TOKENS, "For Table 6 and Figure 2: unit of the edit distance.", choices=UNITS)
   seed: int = 1234
@@ -145,6 +147,8 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
   """Yields (argument, its value, what is expected) of whatever is wrong in a plan; `columns` are its tasks."""
   for name in sorted(columns - set(STS_TASKS)):
     yield "task", name, f"expected some of {', '.join(STS_TASKS)}"
+  if "choice" in plan.table and len(plan.task) == 1:
+    yield "task", plan.task[0], "table choice needs another set to choose on; expected two or more"
   # Files of words and sentences.
   for argument in ("frequency_file", "corpus"):
     path = getattr(plan, argument)

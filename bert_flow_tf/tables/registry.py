@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_flow_tf.data.tasks import STS_TASKS
-from bert_flow_tf.tables import analysis, beyond, similarity
+from bert_flow_tf.tables import analysis, beyond, choice, similarity
 from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.workbench import TableContent, TableRequest, Workbench
 
@@ -70,6 +70,12 @@ TABLES = {
   "ablation": TableSpec(
     beyond.make_ablation,
     title="from whitening to the recipe, and away from it",
+    metric=beyond.METRIC,
+    uses=("task", "frequency_corpus"),
+  ),
+  "choice": TableSpec(
+    choice.make_choice,
+    title="settings that are chosen on other sets than the one that they are evaluated on",
     metric=beyond.METRIC,
     uses=("task", "frequency_corpus"),
   ),

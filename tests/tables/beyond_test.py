@@ -110,7 +110,9 @@ def test_controls_and_characters_beside_a_calibration(data, tmp_path):
   """The cosine is the mean of that of the calibration and that of the string match, whatever it is fitted on."""
   bench = make_bench(data, TASKS)
   corpus = tmp_path / "general.txt"
-  corpus.write_text("".join(f"{sentence}\n" for sentence in bench.inputs.tasks["SICK-R"].splits["test"].sentences_a))
+  corpus.write_text(
+    "".join(f"{sentence} So.\n" for sentence in bench.inputs.tasks["SICK-R"].splits["test"].sentences_a)
+  )
   made = make("beyond", [bench], SEEDS, TASKS, corpus=str(corpus))
   cells, pairs = cells_of(made), bench.inputs.tasks["STS-B"].splits["test"]
   assert any(note.startswith("(corpus): ") for note in made.notes)

@@ -66,7 +66,7 @@ def test_seeds():
 
 def test_arguments_of_some_tables():
   assert users_of("edit_unit") == ["6", "figure 2"] and users_of("num_train_epochs") == []
-  assert users_of("num_seeds") == [name for name in TABLES if name not in ("1", "ablation")]
+  assert users_of("num_seeds") == [name for name in TABLES if name not in ("1", "ablation", "choice")]
 
 
 def test_labels(tmp_path):
@@ -176,5 +176,20 @@ def test_a_corpus_needs_sentences(tmp_path, content):
   path = tmp_path / "corpus.txt"
   path.write_text(content)
   inputs = Inputs({}, DataSettings(), EncoderSettings(), FlowSettings())
-  with pytest.raises(DataError, match=r"corpus\.txt has [01] distinct line"):
+  with pytest.raises(DataError, match=r"corpus\.txt"):
     inputs.check_fits([sample_of(str(path))])
+
+
+def test_a_corpus_has_no_sentence_of_the_evaluated_sets(tmp_path):
+  """Of no split, whatever the case and the punctuation; the source says how many lines were left out."""
+  splits = {"test": SentencePairs(["A man isn't here."], ["Two dogs, one cat!"], [1.0])}
+  splits["train"] = SentencePairs(["It rains"], ["it  snows"], [1.0])
+  path = tmp_path / "corpus.txt"
+  others = ["a man is here", "dogs", "it rains today", "birds sing"]
+  path.write_text("\n".join(["a man isnt here", "TWO DOGS ONE CAT", "two dogs one cat", "It snows.", *others, "dogs"]))
+  inputs = Inputs(
+    {"x": TaskData(find_task("QNLI"), splits, "made up")}, DataSettings(), EncoderSettings(), FlowSettings()
+  )
+  corpus = inputs.corpus(sample_of(str(path)))
+  assert sorted([*corpus.pairs.sentences_a, *corpus.pairs.sentences_b]) == sorted(others)
+  assert corpus.source.startswith("4 of 8 distinct lines; 4 lines were left out")

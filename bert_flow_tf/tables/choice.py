@@ -1,0 +1,107 @@
+"""Table Choice: scores of settings that were chosen on other sets than the one that they are evaluated on."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bert_flow_tf.evaluation.controls import CHARACTERS
+from bert_flow_tf.tables.beyond import (
+  BEST,
+  IDF,
+  MATCH,
+  SOFT,
+  SOFT_AND_CHARACTERS,
+  WHITENING,
+  columns_of,
+  fitted_name,
+  method_name,
+  with_mean,
+)
+from bert_flow_tf.tables.similarity import FIRST_LAST, cells_of
+from bert_flow_tf.tables.table import OURS, Cell, Row, note
+from bert_flow_tf.tables.workbench import UNIFORM, Recipe, TableContent, TableRequest, Workbench
+
+POOLINGS = (FIRST_LAST, "mix-0.5", "mix", "mix-0.8")
+TOKEN_WEIGHTS = (UNIFORM, IDF, "idf-1")
+CALIBRATIONS = (WHITENING.calibration, SOFT, SOFT_AND_CHARACTERS)
+# Both grids: of embeddings alone, and with characters side by side.
+_WITHOUT = "chosen on the other sets, without characters"
+_WITH = "chosen on the other sets"
+_UPPER = "chosen on the set itself"
+
+
+def make_choice(request: TableRequest) -> TableContent:
+  """Makes the scores of the settings with the best mean on all other sets, next to fixed settings and the best one."""
+  rows, notes = [], []
+  for bench in request.benches:
+    scores = _grid_scores(bench, request)
+    without = {recipe: cells for recipe, cells in scores.items() if not recipe.has_characters}
+    named_rows = {}
+    for name, grid in ((_WITHOUT, without), (_WITH, scores)):
+      named_rows[name] = {}
+      places: dict[str, list[str]] = {}
+      for task in request.tasks:
+        recipe = best_on_others(grid, task)
+        named_rows[name][task] = Cell(reason="no setting has a score on every set")
+        if recipe is not None:
+          named_rows[name][task] = grid[recipe][task]
+          places.setdefault(method_name(recipe), []).append(task)
+      settings = [f"{setting} for {', '.join(tasks)}" for setting, tasks in places.items()]
+      notes.append(f"{bench.title}, {name}: {'; '.join(settings)}.")
+    named_rows[_UPPER] = {task: _highest(scores, task) for task in request.tasks}
+    named_rows[fitted_name(BEST)] = scores[BEST]
+    named_rows[CHARACTERS] = cells_of(bench, MATCH, request.tasks, request.seeds)[0]
+    for name, cells in named_rows.items():
+      rows.append(Row(f"{bench.title}, {name}", OURS, with_mean(request, cells)))
+  return TableContent(columns_of(request), rows, [*_grid_notes(), *notes])
+
+
+def settings_grid() -> list[Recipe]:
+  """Returns all settings among which a set chooses, fitted on the evaluated set, in a fixed order."""
+  grid = []
+  for pooling, token_weights, calibration in itertools.product(POOLINGS, TOKEN_WEIGHTS, CALIBRATIONS):
+    grid.append(Recipe(pooling, calibration, token_weights=token_weights))
+  return grid
+
+
+def best_on_others(scores: Mapping[Recipe, Mapping[str, Cell]], task: str) -> Recipe | None:
+  """Returns the first setting with the highest mean over all tasks but one; None if no setting has such a mean."""
+  best, highest = None, -math.inf
+  for recipe, cells in scores.items():
+    others = [cell.mean for name, cell in cells.items() if name != task]
+    mean = float(np.mean(others))
+    if mean > highest:  # not for NaN
+      best, highest = recipe, mean
+  return best
+
+
+def _grid_scores(bench: Workbench, request: TableRequest) -> dict[Recipe, dict[str, Cell]]:
+  """Returns {setting: {task: cell}} of an encoder; settings of the same embeddings follow each other."""
+  scores = {}
+  for recipe in settings_grid():
+    scores[recipe] = cells_of(bench, recipe, request.tasks, request.seeds)[0]
+  return scores
+
+
+def _highest(scores: Mapping[Recipe, Mapping[str, Cell]], task: str) -> Cell:
+  """Returns the cell of the setting with the highest score of a task."""
+  cells = [of_tasks[task] for of_tasks in scores.values()]
+  defined = [cell for cell in cells if cell.defined]
+  if not defined:
+    return cells[0]
+  return max(defined, key=lambda cell: cell.mean)
+
+
+def _grid_notes() -> Sequence[str]:
+  """Returns notes on the grid and on the rows."""
+  parts = {"poolings": POOLINGS, "token weights": TOKEN_WEIGHTS, "calibrations": CALIBRATIONS}
+  sizes = [f"{len(names)} {part} ({', '.join(names)})" for part, names in parts.items()]
+  return [
+    f"The settings: {', '.join(sizes)}, each with each.",
+    f"{_WITH}: the setting with the highest mean over the other sets; the set's own scores take no part in the choice.",
+    f"{_UPPER}: the highest score of all settings, which flatters.",
+    note("recipe"),
+    note(CHARACTERS),
+  ]
