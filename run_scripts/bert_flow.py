@@ -1,6 +1,8 @@
 """The installed command `bert-flow`: a name for each runner of this folder.
 
-python run_scripts/bert_flow.py fit --task=STS-B --model=large
+bert-flow fit --task=STS-B --model=large
+
+`python -m bert_flow_tf` and `python run_scripts/bert_flow.py` are the same command.
 """
 
 import importlib
@@ -35,13 +37,24 @@ def help_text() -> str:
   """Returns the list of the commands."""
   lines = ["Calibrated sentence embeddings: BERT-flow for TensorFlow 2.", "", f"{NAME} COMMAND --FLAG=VALUE ...", ""]
   lines += [f"  {command:<12} {purpose}" for command, (_, purpose) in COMMANDS.items()]
-  lines += ["", f"{NAME} COMMAND --help lists the flags of a command, {NAME} --version prints the version."]
+  lines += ["", f"{NAME} help COMMAND lists the flags of a command, {NAME} --version prints the version."]
   return "\n".join(lines)
+
+
+def program_name() -> str:
+  """Returns the command that runs, such as "bert-flow fit", also if it was started as a file of this folder."""
+  module = pathlib.Path(sys.argv[0]).stem
+  for command, (name, _) in COMMANDS.items():
+    if name == module:
+      return f"{NAME} {command}"
+  return sys.argv[0]
 
 
 def main() -> None:
   """Starts the command that the first argument names."""
   command, *rest = sys.argv[1:] or ["--help"]
+  if command == "help" and rest:
+    command, rest = rest[0], ["--help"]
   if command in ("--help", "-help", "-h", "help"):
     help_page.show(help_text())
   elif command == "--version":

@@ -21,6 +21,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.metadata import read_origin, summary
 from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page, quiet
+from run_scripts.bert_flow import program_name
 
 FLAGS = flags.FLAGS
 
@@ -142,7 +143,10 @@ def use_recipe() -> None:
 
 def define_calibration_flags(several: bool = False) -> None:
   """Defines the flags of a saved calibration, or of several."""
-  define, folder = flags.DEFINE_string, "Folder of a calibration that run_flow saved, such as exp/NAME/flow. It decides"
+  define, folder = (
+    flags.DEFINE_string,
+    "Folder of a calibration that bert-flow fit saved, such as exp/NAME/flow. It decides",
+  )
   if several:
     define, folder = flags.DEFINE_list, "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide"
   # Flags on the command line come before what the calibration says.
@@ -251,12 +255,8 @@ def values() -> dict[str, Any]:
 
 
 def about() -> dict[str, Any]:
-  """Returns what results.json has of the command line: the command as it was typed, its flags, and versions."""
-  program, *arguments = sys.orig_argv
-  # An installed command is a file that Python runs; a script is named after `python`.
-  if arguments and os.access(arguments[0], os.X_OK) and not arguments[0].endswith(".py"):
-    program, *arguments = arguments
-  command = shlex.join([os.path.basename(program), *arguments])
+  """Returns what results.json has of the command line: the command, its flags, and versions."""
+  command = f"{program_name()} {shlex.join(sys.argv[1:])}".strip()
   return {"command": command, "flags": values(), "versions": versions()}
 
 

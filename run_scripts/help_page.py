@@ -55,8 +55,6 @@ def close_output() -> None:
 def text(purpose: str, own: list[flags.Flag]) -> str:
   """Returns the page of the runner's docstring (a sentence, then examples) and its flags."""
   names = {flag.name for flag in own}
-  if sys.argv[0].startswith("bert-flow "):  # started by bert_flow.py, its command
-    purpose = re.sub(r"python run_scripts/\w+\.py", sys.argv[0], purpose)
   sentence, _, examples = purpose.strip().partition("\n")
   lines = [sentence]
   for line in examples.splitlines():

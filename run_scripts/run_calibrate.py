@@ -1,7 +1,7 @@
 """Fits a calibration on vectors of any origin, or applies one, without an encoder.
 
-python run_scripts/run_calibrate.py --input=a.npy --calibration=whitening-128 --output=whitening
-python run_scripts/run_calibrate.py --input=b.npy --flow_folder=whitening --output=calibrated
+bert-flow calibrate --input=a.npy --calibration=whitening-128 --output=whitening
+bert-flow calibrate --input=b.npy --flow_folder=whitening --output=calibrated
 """
 
 import os
@@ -24,7 +24,7 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  text = "Files, globs or folders of vectors: .npy of shape [n, dim], as run_embed writes them."
+  text = "Files, globs or folders of vectors: .npy of shape [n, dim], as bert-flow embed writes them."
   flags.DEFINE_list("input", [], text)
   flags.DEFINE_alias("vectors", "input")
   flags.DEFINE_string("calibration", "flow", f"Calibration to fit, unless flow_folder is given: {ALLOWED}.")
@@ -42,7 +42,7 @@ def define_flags() -> None:
     "shares",
     None,
     "Fit, if the vectors are concatenated views of one size: share of each view, as in 0.6,0.4. Default: that of the "
-    "pooling, if run_embed wrote the files.",
+    "pooling, if bert-flow embed wrote the files.",
   )
   common_flags.define_settings(FlowSettings)
 

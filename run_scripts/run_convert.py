@@ -1,7 +1,7 @@
 """Converts TensorFlow 1 checkpoints, Google's and the original BERT-flow's, to folders and back.
 
-python run_scripts/run_convert.py --tf1_checkpoint=exp/model.ckpt-1000 --output=FOLDER
-python run_scripts/run_convert.py --model=FOLDER/encoder --flow_folder=FOLDER/flow --output=BACK/model.ckpt-1000
+bert-flow convert --tf1_checkpoint=exp/model.ckpt-1000 --output=FOLDER
+bert-flow convert --model=FOLDER/encoder --flow_folder=FOLDER/flow --output=BACK/model.ckpt-1000
 """
 
 import pathlib

@@ -1,6 +1,6 @@
 """Leaves out the near-duplicates of a file: sentences that are as similar to an earlier one as --threshold.
 
-python run_scripts/run_dedupe.py sentences.txt --flow_folder=exp/NAME/flow --threshold=0.9 --output=distinct.txt
+bert-flow dedupe sentences.txt --flow_folder=exp/NAME/flow --threshold=0.9 --output=distinct.txt
 """
 
 import pathlib

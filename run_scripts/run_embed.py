@@ -1,6 +1,6 @@
 """Embeds a corpus of any size: text, TSV, CSV, JSON lines, Parquet or TFRecords to shards of vectors with ids.
 
-python run_scripts/run_embed.py --input='corpus/*.txt.gz' --flow_folder=exp/NAME/flow --output=vectors
+bert-flow embed --input='corpus/*.txt.gz' --flow_folder=exp/NAME/flow --output=vectors
 """
 
 import os

@@ -1,9 +1,9 @@
 """Evaluates saved calibrations on several tasks, or a file of similarities against gold.
 
-python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
-python run_scripts/run_eval.py pairs.tsv --flow_folder=exp/NAME/flow
-python run_scripts/run_eval.py --flow_folder=exp/NAME/flow --senteval=SentEval/data
-python run_scripts/run_eval.py --predictions=exp/NAME/test_results.tsv
+bert-flow eval --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
+bert-flow eval pairs.tsv --flow_folder=exp/NAME/flow
+bert-flow eval --flow_folder=exp/NAME/flow --senteval=SentEval/data
+bert-flow eval --predictions=exp/NAME/test_results.tsv
 """
 
 import os

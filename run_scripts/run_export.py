@@ -1,7 +1,7 @@
 """Exports an encoder and a saved calibration, or the calibration alone, as a SavedModel for TF Serving.
 
-python run_scripts/run_export.py --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
-python run_scripts/run_export.py --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
+bert-flow export --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
+bert-flow export --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
 """
 
 import pathlib

@@ -1,7 +1,7 @@
 """Fits a flow on a task's sentences and evaluates similarity without and with it.
 
-python run_scripts/run_flow.py --task=STS-B --model=large
-python run_scripts/run_flow.py pairs.tsv --calibration=soft-whitening
+bert-flow fit --task=STS-B --model=large
+bert-flow fit pairs.tsv --calibration=soft-whitening
 """
 
 import contextlib
@@ -71,7 +71,7 @@ def _check_export(calibrations: int) -> None:
   # With one, what is fitted must be what can be served.
   if calibrations > 1:
     raise ConfigError(
-      f"export_dir={FLAGS.export_dir}: one calibration can be served, not {calibrations}; export it with run_export",
+      f"export_dir={FLAGS.export_dir}: one calibration can be served, not {calibrations}; export it with bert-flow export",
       argument="export_dir",
     )
   if FLAGS.precision != "float32":

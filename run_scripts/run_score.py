@@ -1,7 +1,7 @@
 """Adds the similarity of each pair, a cosine, to a file of TSV, CSV, JSON lines or Parquet.
 
-python run_scripts/run_score.py pairs.tsv --flow_folder=exp/NAME/flow --output=scored.tsv
-python run_scripts/run_score.py pairs.csv --columns=question,answer --recipe=recommended
+bert-flow score pairs.tsv --flow_folder=exp/NAME/flow --output=scored.tsv
+bert-flow score pairs.csv --columns=question,answer --recipe=recommended
 """
 
 import pathlib

@@ -1,8 +1,8 @@
 """Finds the sentences of a corpus that are nearest to queries: arguments, lines of a file, or typed ones.
 
-python run_scripts/run_search.py corpus.txt "Who plays?" --calibration=soft-whitening
-python run_scripts/run_search.py corpus.txt --flow_folder=exp/NAME/flow
-python run_scripts/run_search.py corpus.txt --flow_folder=exp/NAME/flow --queries=queries.txt --output=hits.tsv
+bert-flow search corpus.txt "Who plays?" --calibration=soft-whitening
+bert-flow search corpus.txt --flow_folder=exp/NAME/flow
+bert-flow search corpus.txt --flow_folder=exp/NAME/flow --queries=queries.txt --output=hits.tsv
 """
 
 import os

@@ -1,10 +1,10 @@
 """Fine-tunes an encoder on pairs, with a flow or without; evaluates and predicts with it. The published runner.
 
-python run_scripts/run_siamese.py --task_name=ALLNLI --do_train --model=base --data_dir=FOLDER
-python run_scripts/run_siamese.py --task_name=STS-B --do_train --do_predict --flow=1 --flow_loss=1 --num_examples=0
+bert-flow siamese --task_name=ALLNLI --do_train --model=base --data_dir=FOLDER
+bert-flow siamese --task_name=STS-B --do_train --do_predict --flow=1 --flow_loss=1 --num_examples=0
 
-Flags, defaults and files are those of the published code, and so differ from run_flow.py's: sentence_embedding_type is
-avg (there avg-first-last), max_seq_length 128 (64), flow_model_config config_l3_d3_w32 (config_l2_d3_w32),
+Flags, defaults and files are those of the published code, and so differ from those of bert-flow fit: sentence_embedding_type
+is avg (there avg-first-last), max_seq_length 128 (64), flow_model_config config_l3_d3_w32 (config_l2_d3_w32),
 num_train_epochs 3 (1), and use_full_for_training 0. docs/fine_tuning.md lists the differences from the published code.
 """
 
@@ -122,7 +122,7 @@ def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: Training
   if (FLAGS.do_eval or FLAGS.do_predict) and task.labels and chosen and settings.frozen and not FLAGS.init_checkpoint:
     raise ConfigError(
       f"num_examples=0: without labels no classifier is trained that could evaluate or predict {task.name}; evaluate "
-      "the flow with run_eval.py",
+      "the flow with bert-flow eval",
       argument="num_examples",
     )
   for name in predicted():

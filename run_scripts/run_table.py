@@ -1,6 +1,6 @@
 """Computes the paper's tables and figures with our encoders, next to the published numbers.
 
-python run_scripts/run_table.py --table=2 --model=base,large
+bert-flow table --table=2 --model=base,large
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ def _users_of(flag: flags.Flag) -> list[str]:
 
 def _about(name: str) -> dict[str, Any]:
   """Returns the command that makes one table, and the versions of the packages."""
-  command = ["python", "run_scripts/run_table.py", f"--table={name}"]
+  command = ["bert-flow", "table", f"--table={name}"]
   for flag in common_flags.own_flags():
     users = _users_of(flag) or [name]
     if flag.present and flag.name not in _NOT_IN_COMMAND and name in users:

@@ -1,8 +1,8 @@
 """Asks a model server for the similarity of sentence pairs and prints one score per line.
 
-python run_scripts/serving_client.py --server=localhost:8500 --input=pairs.tsv
-python run_scripts/serving_client.py --server=http://localhost:8501 --input=pairs.tsv
-python run_scripts/serving_client.py --server=localhost:8500 --golden=served/1/assets.extra/golden.json
+bert-flow serve-check --server=localhost:8500 --input=pairs.tsv
+bert-flow serve-check --server=http://localhost:8501 --input=pairs.tsv
+bert-flow serve-check --server=localhost:8500 --golden=served/1/assets.extra/golden.json
 """
 
 import pathlib

@@ -91,7 +91,7 @@ def broken_rule(module, name):
       return f"{package} is imported only in {', '.join(places)}"
   if not is_in(name, ["bert_flow_tf", "run_scripts", "tests", "benchmarks", "examples", "tools"]):
     return None
-  if is_in(module, ["run_scripts"]):
+  if is_in(module, ["run_scripts", "bert_flow_tf.__main__"]):  # the command, as `python -m bert_flow_tf`
     return None if is_in(name, ["bert_flow_tf", "run_scripts"]) else "nothing but a test imports a test"
   if not is_in(name, ["bert_flow_tf"]):
     return "the library knows neither its runners nor its tests"

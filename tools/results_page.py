@@ -1,4 +1,4 @@
-"""Writes docs/results.md from the tables and figures in a folder of `run_table.py`.
+"""Writes docs/results.md from the tables and figures in a folder of `bert-flow table`.
 
 python -m tools.results_page exp/tables docs/results.md
 """
@@ -27,7 +27,7 @@ _FIGURE_TITLES = {
 _INTRODUCTION = """\
 # Results
 
-This page was written by `run_scripts/run_table.py` from computed numbers; do not edit it. Rows below the name of an
+This page was written by `bert-flow table` from computed numbers; do not edit it. Rows below the name of an
 encoder were computed with this repository, rows below *published* are the paper's (Li et al., EMNLP 2020;
 `bert_flow_tf/tables/paper_tables.json` names the source of each number). Scores of other encoders are not comparable
 with BERT's. The command below a table computes it again. Sentences are cut at 64 tokens unless it has another
@@ -76,7 +76,7 @@ def write(path: str | os.PathLike, folder: str | os.PathLike) -> None:
   """Writes the page of all tables in a folder, in Markdown; copies of its pictures (PNG) go to the page's folder."""
   tables = read_tables(folder)
   if not tables:
-    raise DataError(f"{folder} has no table_NAME.json; run_table.py --table=all makes them")
+    raise DataError(f"{folder} has no table_NAME.json; bert-flow table --table=all makes them")
   terms = f"## Terms\n\n{markdown_table(['term', 'meaning'], TERMS.items())}"
   parts = [_INTRODUCTION, summary(tables), terms, _encoders(tables), _origins(tables)]
   for table in tables:
@@ -109,7 +109,7 @@ def read_tables(folder: str | os.PathLike) -> list[Table]:
       try:
         tables.append(from_json(file.read_text(encoding="utf-8")))
       except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{file}: is not a table of run_table.py ({error!r}); compute it again") from error
+        raise DataError(f"{file}: is not a table of bert-flow table ({error!r}); compute it again") from error
   return tables
 
 

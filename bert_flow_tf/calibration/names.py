@@ -128,6 +128,6 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
   if isinstance(spec, str):
     spec = parse_calibration(spec)
   if spec.method not in METHODS or spec.second is not None:
-    needs = "auto and characters need sentences, as run_flow and SentenceModel.fit have; fit_calibration fits flows"
+    needs = "auto and characters need sentences, as SentenceModel.fit takes them; fit_calibration fits flows"
     raise ConfigError(f"calibration={spec.name}: {needs}; for vectors name one, such as soft-whitening", "calibration")
   return LinearCalibration(spec.method, spec.k, shares)

@@ -98,7 +98,7 @@ def apply_to_files(
 
 
 def _embedded_shares(files):
-  """Returns the shares of the views that run_embed wrote to the files; () for one embedding, or other programs."""
+  """Returns the shares of the views that bert-flow embed wrote to the files; () for one embedding, or other programs."""
   of_folders = set()
   for folder in {file.path.parent for file in files}:
     shares = ()
@@ -195,7 +195,7 @@ class VectorFile:
 
   def write(self, path: pathlib.Path, transform: Callable[[np.ndarray], np.ndarray], output_dim: int) -> int:
     """Writes what `transform` returns, with the same ids, whole or not at all; returns its rows."""
-    # One per line, written by run_embed.
+    # One per line, written by bert-flow embed.
     ids, new_ids = (file.with_suffix(".ids.txt") for file in (self.path, path))
     clear_leftovers(path.parent, path.name)
     clear_leftovers(path.parent, new_ids.name)
@@ -234,10 +234,10 @@ def _expand(name):
   name = os.path.expanduser(name)
   if os.path.isdir(name):
     paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not of run_embed
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not of bert-flow embed
       shards = read_json(pathlib.Path(name, MANIFEST))["shards"]
       if 0 < len(paths) < int(shards):
-        message = f"vectors={name}: {len(paths)} of {shards} shards; the same run_embed command makes the others"
+        message = f"vectors={name}: {len(paths)} of {shards} shards; the same bert-flow embed command makes the others"
         raise ConfigError(message, "vectors")
     return paths
   paths = list(map(pathlib.Path, glob.glob(name) or [name]))
@@ -248,14 +248,14 @@ def _expand(name):
 
 
 def _check_shard(path):
-  """Raises a DataError if a file of run_embed differs from the checksum in its receipt."""
+  """Raises a DataError if a file of bert-flow embed differs from the checksum in its receipt."""
   receipt = path.with_suffix(".json")
   expected = None
-  with contextlib.suppress(OSError, ValueError, AttributeError):  # no receipt of run_embed
+  with contextlib.suppress(OSError, ValueError, AttributeError):  # no receipt of bert-flow embed
     expected = read_json(receipt).get(checksums.KEY, {}).get(path.name)
   if expected is not None and checksums.of_file(path) != expected:
     message = f"{path}: damaged, it does not have its checksum in {receipt.name}"
-    raise DataError(f"{message}; the same run_embed command makes it again", "vectors")
+    raise DataError(f"{message}; the same bert-flow embed command makes it again", "vectors")
 
 
 def _open_npy(path):

@@ -244,7 +244,7 @@ def check_trainable(pooling: Pooling, token_weights: Any) -> None:
   else:
     return
   raise ConfigError(
-    f"{argument}={value}: only a frozen encoder is used so, as in run_flow; to train an encoder, expected a mean of "
+    f"{argument}={value}: only a frozen encoder is used so; to train an encoder, expected a mean of "
     "blocks or cls, and token_weights=uniform",
     argument=argument,
   )

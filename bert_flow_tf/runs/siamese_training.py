@@ -75,7 +75,7 @@ class SiameseTraining:
     return settings.frozen and not settings.as_published and self._chosen.dupe_factor == 1 and not continues_flow
 
   def _fit_flow(self):
-    """Fits a new flow on embeddings of a frozen encoder, as run_flow; returns facts of the fit."""
+    """Fits a new flow on embeddings of a frozen encoder; returns facts of the fit."""
     settings, parts, pairs = self._settings, self._parts, self._chosen.pairs
     parts.use(parts.model.encoder, None)  # the fitter makes a flow of the same seed
     model = parts.model

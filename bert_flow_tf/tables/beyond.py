@@ -67,7 +67,7 @@ _ABLATION_ROWS = (
 )
 METRIC = "Spearman x 100 (STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs)"
 _NOT_RUN = (
-  "The paper's encoders, `base` and `large`, were not run here. With them: `python run_scripts/run_table.py "
+  "The paper's encoders, `base` and `large`, were not run here. With them: `bert-flow table "
   "--table=beyond,gains,ablation --model=base,large --num_seeds=3 --seed=0 --data_dir=DATA`."
 )
 

@@ -196,7 +196,7 @@ def label_of(name: str) -> str:
 def paper_encoder(name: str, config: Any, nli_tuned: bool = False) -> str | None:
   """Returns "base" or "large" if an encoder is the paper's by its name and sizes, else None."""
   last = pathlib.Path(name).name.lower()
-  tuned = encoder_label(name).lower()  # with the experiment's name, for an encoder of run_siamese.py
+  tuned = encoder_label(name).lower()  # with the experiment's name, for an encoder of bert-flow siamese
   sizes = (config.num_hidden_layers, config.hidden_size, config.vocab_size)
   for encoder, (full_name, expected) in _PAPER.items():
     named = name == encoder or last == full_name

@@ -29,7 +29,7 @@ class Plan(Settings):
     (), "Columns of Tables 2, 3, transfer, beyond, gains, ablation and choice; default: all.", flag="table_tasks"
   )
   model: tuple[str, ...] = setting(
-    ("mini",), "Encoders as in run_flow.py, or glove:FILE for averaged word vectors of that file."
+    ("mini",), "Encoders as in bert-flow fit, or glove:FILE for averaged word vectors of that file."
   )
   nli_model: tuple[str, ...] = setting(
     (), "Hugging Face folders of encoders that were fine-tuned on NLI, for Tables 3, 4 and 8."

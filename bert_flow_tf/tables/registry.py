@@ -1,4 +1,4 @@
-"""The tables and figures of `run_table.py`: a new one is a function and a row here."""
+"""The tables and figures of `bert-flow table`: a new one is a function and a row here."""
 
 import dataclasses
 from collections.abc import Callable, Iterable

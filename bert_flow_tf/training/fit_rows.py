@@ -199,11 +199,11 @@ class FitVectors:
 
   def characters(self, dim: int | None) -> Any:
     """Raises a ConfigError: vectors have no characters."""
-    raise ConfigError("calibration: characters need sentences, as run_flow and SentenceModel.fit have", "calibration")
+    raise ConfigError("calibration: characters need sentences, as SentenceModel.fit takes them", "calibration")
 
   def choose(self, seed: int) -> Any:
     """Raises a ConfigError: auto mixes sentences."""
-    raise ConfigError("calibration: auto needs sentences, as run_flow and SentenceModel.fit have", "calibration")
+    raise ConfigError("calibration: auto needs sentences, as SentenceModel.fit takes them", "calibration")
 
 
 def _embedding_pairs(

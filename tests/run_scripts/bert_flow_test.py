@@ -179,7 +179,7 @@ def ran(tmp_path_factory):
   """
   folder = tmp_path_factory.mktemp("bert_flow")
   names = prepare(folder)
-  lines = [(line, "") for line in ("", "--help", "--version")]
+  lines = [(line, "") for line in ("", "--help", "help fit", "--version")]
   lines += [(f"{command} --help", "") for command in COMMANDS]
   lines += [(line, "") for line in WRONG]
   lines += RIGHT.items()
@@ -216,9 +216,10 @@ def test_help_starts_without_tensorflow(ran):
   for command in COMMANDS:
     status, out, err, has_tensorflow = results[f"{command} --help"]
     assert (status, err, has_tensorflow) == (0, "", False), command
-    assert f"\n  bert-flow {command} " in out and "python run_scripts" not in out
+    assert f"\n  bert-flow {command} " in out and "run_" not in re.sub(r"do_\w+|--\w+", "", out), command
     names = re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE)
     assert len(names) == len(set(names)) > 3, command
+  assert results["help fit"] == results["fit --help"]
   about = re.search(r"--model=TEXT\n((?:      .*\n)*)", results["eval --help"][1])
   assert " ".join(about[1].split()).endswith("Default: from the calibration; without one, mini.")
   assert results["--version"][1].startswith("bert-flow-tf ")

@@ -1,0 +1,5 @@
+"""The command `bert-flow` as `python -m bert_flow_tf`."""
+
+from run_scripts.bert_flow import main
+
+main()
