@@ -1,0 +1,28 @@
+"""Models that a released version saved: they load, and give the vectors that the release computed."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import SentenceModel
+from tests.encoder import tiny
+from tests.testing import REPO
+
+FOLDERS = sorted(path.parent for path in (REPO / "tests/golden/models").glob("*/*/*.npz"))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+  return tiny.save_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
+  released = np.load(folder.parent / "vectors.npz")
+  # All but two were fitted on the random BERT itself.
+  encoders = {"static-sn": f"static:{bert}", "word-vectors-mean": f"glove:{folder.parent / 'word_vectors.txt'}"}
+  model = SentenceModel.load(folder, model=encoders.get(folder.name, str(bert)))
+  sentences, expected = released["sentences"].tolist(), released[folder.name]
+  # A whitening magnifies the rounding of the encoder.
+  np.testing.assert_allclose(model.encode(sentences), expected, atol=3e-3 * np.abs(expected).max(), rtol=0)
+  similarities = model.similarity(sentences, sentences[1:] + sentences[:1])
+  np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=3e-3)
