@@ -4,8 +4,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
-from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
-from bert_flow_tf.encoder.other.word_encoder import WordEncoder
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
@@ -65,8 +63,12 @@ class SentenceEncoder(TransformerEncoder):
   def load(cls, settings: EncoderSettings, do_lower_case: bool | None = None) -> Any:
     """Loads the encoder of the settings; see `from_pretrained`. `do_lower_case`: None for what its files say."""
     if settings.encoder_name.startswith(SAVED_MODEL):
+      from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
+
       return SavedModelEncoder(settings)
     if settings.encoder_name.startswith(WORD_VECTORS):
+      from bert_flow_tf.encoder.other.word_encoder import WordEncoder
+
       return WordEncoder(settings)
     return super().load(settings, do_lower_case)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
 from bert_flow_tf.encoder.pooling import OUTPUT, WORD_ROWS
-from bert_flow_tf.encoder.transformer import activations
+from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 from bert_flow_tf.io.settings import Settings, setting
@@ -21,6 +21,7 @@ DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
 # No position has an embedding in a static encoder; this bounds the memory of a text.
 STATIC_MAX_SEQ_LENGTH = 65536
+STATIC_TOKEN_WEIGHTS = "idf"
 
 # The parts: which encoder, how it is loaded, how it makes an embedding, and what changes no embedding.
 NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
@@ -110,7 +111,7 @@ class EncoderSettings(Settings):
     "Activation of the encoder, under transformers' name: gelu is the erf form of GELU, gelu_new the tanh form. "
     "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
     part=LOADING,
-    choices=activations.NAMES,
+    choices=tuple(ACTIVATIONS),
     of_files=True,
   )
   max_input_chars_per_word: int | None = setting(

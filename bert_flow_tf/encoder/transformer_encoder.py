@@ -8,8 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder import pooling as pooling_lib
-from bert_flow_tf.encoder import user_model
-from bert_flow_tf.encoder.checkpoints import tf1_names
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
@@ -19,7 +17,7 @@ from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_wei
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
 from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
 from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import STATIC
@@ -40,6 +38,8 @@ class TransformerEncoder(TextEncoder):
   ) -> None:
     self.settings = settings or EncoderSettings()
     if not isinstance(bert, LoadedModel):
+      from bert_flow_tf.encoder import user_model
+
       bert, tokenizer = user_model.parts_of(bert, tokenizer)
     self.loaded: LoadedModel = bert
     self.bert = bert.model
@@ -50,7 +50,7 @@ class TransformerEncoder(TextEncoder):
     config = self.bert.config
     self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
     self.word_size = config.word_size
-    self.has_pooler, self.is_static = self.bert.has_pooler, isinstance(self.bert, WordRows)
+    self.has_pooler, self.is_static = self.bert.has_pooler, self.bert.is_static
     self.is_bert = config.model_type == BERT and not self.is_static
     self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
@@ -102,7 +102,7 @@ class TransformerEncoder(TextEncoder):
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
     if self._checksum is not None:
       return self._checksum
-    checksum = self.bert.checksum
+    checksum = checksum_of(self.bert.weights)
     if self._frozen:
       self._checksum = checksum
     return checksum
@@ -118,6 +118,8 @@ class TransformerEncoder(TextEncoder):
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
     """Returns {name in Google's checkpoints: float32 array} of every weight."""
+    from bert_flow_tf.encoder.checkpoints import tf1_names
+
     self.check_has_transformer("be saved or converted as a BERT")
     if not self.is_bert:
       kind = self.bert.config.architecture.name

@@ -17,7 +17,7 @@ from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.encoder.transformer import architectures
-from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
+from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import share_weights
 from bert_flow_tf.errors import EncoderError, one_line
@@ -43,7 +43,7 @@ def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer
   if not model.built:
     model.build_in_name_scope()
   values = model.config.to_dict()
-  files_lib.check_config(pathlib.Path("bert.config"), values)
+  check_config(pathlib.Path("bert.config"), values)
   main = encoder = getattr(model, architecture.main)
   if isinstance(model, getattr(transformers, f"TF{architecture.name}Model")):
     encoder = model  # without a head, as TFBertForSequenceClassification has one

@@ -10,7 +10,8 @@ from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.encoder.checkpoints import google, tf1
+from bert_flow_tf.encoder.checkpoints import tf1
+from bert_flow_tf.encoder.checkpoints.files import is_tf1_folder, is_tf1_prefix
 from bert_flow_tf.encoder.checkpoints.source import MODEL_NAMES
 from bert_flow_tf.encoder.pooling import check_trainable
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -63,7 +64,7 @@ class SiameseParts:
         if settings.as_published:
           start_as_published(flow, settings.seed)
     # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
-    if tf1.is_prefix(name):
+    if is_tf1_prefix(name):
       self.restored = restore(name, flow, self.classifier)
       for part, (count, total) in self.restored.items():
         logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
@@ -94,7 +95,7 @@ class SiameseParts:
   def load_encoder(self, name: str, to_be_trained: bool = False) -> SentenceEncoder:
     """Loads an encoder that can be trained."""
     embedding = self.embedding
-    if name == embedding.init_checkpoint and not (os.path.isdir(name) or tf1.is_prefix(name)):
+    if name == embedding.init_checkpoint and not (os.path.isdir(name) or is_tf1_prefix(name)):
       raise ConfigError(
         f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
         "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
@@ -136,5 +137,5 @@ class SiameseParts:
 def prefix_of(name: str) -> str:
   """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
   folder = pathlib.Path(name)
-  is_folder = name not in MODEL_NAMES and folder.is_dir() and google.is_tf1(folder)
+  is_folder = name not in MODEL_NAMES and folder.is_dir() and is_tf1_folder(folder)
   return tf1.find_prefix(name) if is_folder else name

@@ -4,7 +4,8 @@ import pathlib
 
 import numpy as np
 
-from bert_flow_tf.encoder.checkpoints import google, tf1, tf1_names
+from bert_flow_tf.encoder.checkpoints import tf1, tf1_names
+from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG, tf1_prefixes_in
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
@@ -22,7 +23,7 @@ def write_training_checkpoint(
   folder: pathlib.Path, step: int, encoder: SentenceEncoder, flow: Glow | None, classifier: Classifier | None
 ) -> None:
   """Writes model.ckpt-STEP with configuration and vocabulary, marks it as the latest, deletes all but the last 3."""
-  if not (folder / google.CONFIG_FILE).exists():
+  if not (folder / GOOGLE_CONFIG).exists():
     write_config(folder, encoder)
   variables = tf1_checkpoint.model_variables(encoder, flow, classifier)
   prefix = folder / f"{_NAME}{step}"
@@ -53,7 +54,7 @@ def _mark(folder, kept, latest):
 
 def _steps(folder):
   """Returns the sorted steps of the checkpoints of a training in a folder."""
-  names = tf1.prefixes_in(folder)
+  names = tf1_prefixes_in(folder)
   return sorted(tf1_checkpoint.step_of(name) or 0 for name in names if name.startswith(_NAME))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
 from bert_flow_tf.encoder.checkpoints import google
+from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG
 from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
@@ -93,13 +94,13 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   def means_the_same(path):
     if path.name == "vocab.txt":
       return path.read_bytes() == vocabulary
-    if path.name == google.CONFIG_FILE:
+    if path.name == GOOGLE_CONFIG:
       return google.read_config(path).items() >= expected.items()
     return _tokenizer_config(folder) == tokenizer
 
   try:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*contents, google.CONFIG_FILE):
+    for name in (*contents, GOOGLE_CONFIG):
       path = folder / name
       if path.exists() and not means_the_same(path):
         raise EncoderError(f"{path}: belongs to another model than {encoder.name}")
@@ -107,7 +108,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
       if not (folder / name).exists():
         write_bytes(folder / name, content)
     # The last one: where it exists, a killed process has written the others too. It holds their checksums.
-    path = folder / google.CONFIG_FILE
+    path = folder / GOOGLE_CONFIG
     if not path.exists():
       write_bytes(path, _json(checksums.sealed(config, folder, list(contents))))
   except (OSError, ValueError) as error:  # JSONDecodeError is a ValueError

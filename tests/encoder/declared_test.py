@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.checkpoints.declared import Declared, read_declared
+from bert_flow_tf.encoder.checkpoints.files import Declared, read_declared
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny

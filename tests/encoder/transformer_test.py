@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.encoder.transformer import activations
-from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, ATTENDED, OUTER, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS as OURS
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, ATTENDED, OUTER, activate
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import Dropout
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 from tests.encoder import tiny
@@ -148,10 +149,10 @@ ACTIVATIONS = {
 
 
 def test_activations():
-  assert set(ACTIVATIONS) == set(activations.NAMES)
+  assert set(ACTIVATIONS) == set(OURS)
   x = np.linspace(-4, 12, 50)
   for name, function in ACTIVATIONS.items():
-    actual = activations.activate(name, tf.constant(x, tf.float32))
+    actual = activate(name, tf.constant(x, tf.float32))
     np.testing.assert_allclose(actual, list(map(function, x)), atol=1e-5, err_msg=name)
 
 

@@ -1,18 +1,26 @@
-"""Folder of an encoder's files: each small file is read once, and checked where it enters."""
+"""Folder of an encoder's files: each small file is read once, and checked where it enters; what the files declare."""
 
+import dataclasses
 import functools
+import os
 import pathlib
 from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder.transformer import activations, architectures
+from bert_flow_tf.encoder.pooling import DECLARED_NAMES
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING
+from bert_flow_tf.encoder.transformer import architectures
 from bert_flow_tf.encoder.transformer.architectures import Architecture
+from bert_flow_tf.encoder.transformer.config import check_config
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.checks import is_integer
 
-CONFIG = "config.json"
+CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
+_MODULES = "modules.json"
+# Ending of a file of each checkpoint of TensorFlow 1.
+TF1_INDEX = ".index"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 # Files of a tokenizer: any of these, in this order.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
@@ -25,42 +33,6 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # know, so the checksums of a folder that it has trained and saved again are those of the folder before.
 SAVED_BY_TRANSFORMERS = "transformers_version"
 _LFS_POINTER = b"version https://git-lfs"
-
-# Required keys of config.json: a wrong default of the number of heads would change no weight's shape. Larger values
-# than these would fill the memory before a weight is read.
-SIZES = {
-  "vocab_size": 1 << 22,
-  "hidden_size": 1 << 16,
-  "num_hidden_layers": 1 << 10,
-  "num_attention_heads": 1 << 10,
-  "intermediate_size": 1 << 18,
-  "max_position_embeddings": 1 << 20,
-}
-_TYPES = "type_vocab_size"
-_WORD_SIZE = "embedding_size"  # of word embeddings that are not as wide as hidden states
-# Settings that make another model, with the only supported value. PyTorch's MPNet has 32 buckets whatever its file
-# says.
-_FIXED = {
-  "position_embedding_type": "absolute",
-  "is_decoder": False,
-  "add_cross_attention": False,
-  "relative_attention_num_buckets": 32,
-  "num_hidden_groups": 1,
-  "inner_group_num": 1,
-}
-
-
-# Keys of numbers from 0 on, and what they are below.
-_NUMBERS = {
-  "layer_norm_eps": 1,
-  "hidden_dropout_prob": 1,
-  "attention_probs_dropout_prob": 1,
-  "embedding_dropout": 1,
-  "initializer_range": 1000,
-}
-
-
-_MAX_BUCKETS, _MAX_THETA = 1 << 16, 1e12
 
 
 class EncoderFiles:
@@ -177,110 +149,6 @@ def without_checksums(path: pathlib.Path, values: dict[str, Any]) -> dict[str, A
     raise EncoderError(f"{path}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
 
 
-def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
-  """Raises an EncoderError unless a configuration, the content of `path`, is a supported encoder's."""
-  architecture = architectures.check_model_type(path, values.get("model_type"))
-  known = {_TYPES: 2, "pad_token_id": architecture.defaults.get("pad_token_id"), **values}
-  sizes = {**SIZES, _TYPES: 1 << 16}
-  if architecture.projection:
-    sizes[_WORD_SIZE] = SIZES["hidden_size"]
-  if architecture.counts_from_pad and not is_integer(known["pad_token_id"], 0):
-    raise EncoderError(f"{path}: expected an id as pad_token_id, got {known['pad_token_id']!r}")
-  for name, largest in sizes.items():
-    key = architecture.key(name)
-    if not key:
-      continue
-    value: Any = known.get(key)
-    if not is_integer(value, 1) or value > largest:
-      raise EncoderError(f"{path}: expected an integer from 1 to {largest} as {key}, got {str(value)[:40]}")
-  positions = known["max_position_embeddings"]
-  if architecture.counts_from_pad and architecture.pad_id is None and positions - known["pad_token_id"] < 4:
-    counted = f"max_position_embeddings is {positions}, and tokens count from pad_token_id={known['pad_token_id']} on"
-    raise EncoderError(f"{path}: {counted}, expected positions for 3 tokens; use the config.json of the weights")
-  heads = architecture.key("num_attention_heads")
-  if known[architecture.key("hidden_size")] % known[heads]:
-    raise EncoderError(f"{path}: {known[heads]} attention heads do not divide the width of the hidden states")
-  act = architecture.key("hidden_act")
-  if known.get(act, architecture.default("hidden_act")) not in activations.NAMES:
-    expected = ", ".join(activations.NAMES)
-    raise EncoderError(f"{path}: {act} is {str(known[act])[:40]!r}, expected one of {expected}")
-  for name, limit in _NUMBERS.items():
-    value = known.get(architecture.key(name), 0.0)
-    if not isinstance(value, int | float) or not 0 <= value < limit:
-      expected = f"expected a number from 0 to below {limit} as {architecture.key(name)}"
-      raise EncoderError(f"{path}: {expected}, got {str(value)[:40]}")
-  for key, expected in _FIXED.items():
-    if values.get(key, expected) != expected:
-      raise EncoderError(f"{path}: {key} is {values[key]!r}, and only {expected!r} is supported")
-  for key, (supported, default) in architecture.fixed.items():
-    if values.get(key, default) != supported:
-      got = f"is {values[key]!r}" if key in values else f"is missing, which means {default!r}"
-      raise EncoderError(f"{path}: {key} {got}, and only {supported!r} is supported")
-  if "position_buckets" in architecture.attention:
-    _check_distances(path, values)
-  if "local_attention" in architecture.attention:
-    _check_windows(path, values)
-
-
-def _check_distances(path, values):
-  """Checks the keys of DeBERTa's attention."""
-  terms = values.get("pos_att_type") or []
-  if isinstance(terms, str):
-    terms = [term.strip() for term in terms.lower().split("|")]
-  if sorted(map(str, terms)) != ["c2p", "p2c"]:
-    raise EncoderError(f"{path}: pos_att_type is {values.get('pos_att_type')!r}, and only c2p with p2c is supported")
-  buckets = values.get("position_buckets")
-  if not is_integer(buckets, 4) or buckets > _MAX_BUCKETS:
-    expected = f"expected an integer from 4 to {_MAX_BUCKETS} as position_buckets"
-    raise EncoderError(f"{path}: {expected}, got {str(buckets)[:40]}")
-  longest = values.get("max_relative_positions", -1)
-  if not is_integer(longest, -1):
-    raise EncoderError(f"{path}: expected an integer as max_relative_positions, got {str(longest)[:40]}")
-  if longest < 1:
-    longest = values["max_position_embeddings"]
-  if longest <= buckets // 2 + 1:
-    expected = "max_relative_positions, or else max_position_embeddings, above half of them"
-    raise EncoderError(f"{path}: position_buckets is {buckets}; expected {expected}, got {longest}")
-  width = values.get("embedding_size", values["hidden_size"])
-  if width != values["hidden_size"]:
-    raise EncoderError(
-      f"{path}: embedding_size is {width}, and only hidden_size, {values['hidden_size']}, is supported"
-    )
-
-
-def _check_windows(path, values):
-  """Checks the keys of ModernBERT's attention, in the published form and in that of transformers 5."""
-  for key in ("local_attention", "global_attn_every_n_layers"):
-    value = values.get(key, 2)
-    if not is_integer(value, 1) or value > SIZES["max_position_embeddings"]:
-      raise EncoderError(f"{path}: expected an integer from 1 on as {key}, got {str(value)[:40]}")
-  kinds = values.get("layer_types")
-  blocks = values["num_hidden_layers"]
-  if kinds is not None:
-    is_list = isinstance(kinds, list) and len(kinds) == blocks
-    if not is_list or set(map(str, kinds)) - set(architectures.THETAS):
-      expected = f"a list of {blocks}, each {' or '.join(architectures.THETAS)}"
-      raise EncoderError(f"{path}: layer_types is {str(kinds)[:60]}, expected {expected}")
-  rotary = values.get("rope_parameters") or dict.fromkeys(architectures.THETAS)
-  is_nested = isinstance(rotary, dict) and not set(architectures.THETAS).isdisjoint(rotary)
-  if not is_nested or not all(isinstance(rotary.get(kind) or {}, dict) for kind in architectures.THETAS):
-    expected = f"a dict for each of {' and '.join(architectures.THETAS)}"
-    raise EncoderError(f"{path}: rope_parameters is {str(rotary)[:60]}, expected {expected}")
-  for kind, key in architectures.THETAS.items():
-    parameters = rotary.get(kind) or {}
-    form = parameters.get("rope_type", "default")
-    if form != "default":
-      raise EncoderError(f"{path}: rope_type of {kind} is {form!r}, and only 'default' is supported")
-    theta = parameters.get("rope_theta", values.get(key, 1.0))
-    if isinstance(theta, bool) or not isinstance(theta, int | float) or not 0 < theta < _MAX_THETA:
-      raise EncoderError(f"{path}: expected a positive number as {key} (rope_theta of {kind}), got {str(theta)[:40]}")
-  heads = values["num_attention_heads"]
-  if values["hidden_size"] // heads % 2:
-    raise EncoderError(
-      f"{path}: {values['hidden_size']} dimensions of {heads} heads; rotary positions need an even number each"
-    )
-
-
 def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:
   """Checks that a vocab.txt has at most `vocab_size` lines, and half as many; warns of less than `least_share`."""
   if not path.is_file():
@@ -300,3 +168,127 @@ def reason(path: pathlib.Path, error: BaseException) -> str:
     if file.read(40).startswith(_LFS_POINTER):
       return "the file is a Git LFS pointer; run git lfs pull"
   return f"{type(error).__name__}: {one_line(error)}"
+
+
+def is_tf1_folder(folder: pathlib.Path) -> bool:
+  """Returns whether a folder has bert_config.json and no config.json, or only a TensorFlow 1 checkpoint."""
+  if (folder / GOOGLE_CONFIG).is_file() and not (folder / CONFIG).is_file():
+    return True
+  has_other_weights = any((folder / name).is_file() for name in WEIGHTS)
+  return bool(tf1_prefixes_in(folder)) and not has_other_weights
+
+
+def is_tf1_prefix(path: str | os.PathLike) -> bool:
+  """Returns whether a path is a checkpoint's prefix: its files are PATH.index and PATH.data-..."""
+  path = os.fspath(path)
+  return bool(os.path.basename(path)) and os.path.isfile(path + TF1_INDEX)
+
+
+def tf1_prefixes_in(folder: str | os.PathLike) -> list[str]:
+  """Returns the sorted names of the checkpoints in a folder."""
+  return sorted(
+    path.name.removesuffix(TF1_INDEX) for path in pathlib.Path(folder).glob("?*" + TF1_INDEX) if path.is_file()
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+  """What an encoder's files or its kind declare; without a declaration the defaults of this package."""
+
+  sentence_embedding_type: str = DEFAULT_POOLING
+  max_seq_length: int = DEFAULT_MAX_SEQ_LENGTH
+  # The file that declares them, and the part of the declaration that is not supported; "" for none.
+  source: str = ""
+  unsupported: str = ""
+  # The file, if any, that declares that text is lower-cased before it reaches the tokenizer.
+  lower_case_by: str = ""
+  # No file declares them, but a static encoder has others.
+  token_weights: str = "uniform"
+
+  def pooling(self) -> str:
+    """Returns the declared pooling; EncoderError if it is not supported."""
+    if self.unsupported:
+      raise EncoderError(
+        f"sentence_embedding_type: {self.source} declares {self.unsupported}, which is not supported; give another",
+        argument="sentence_embedding_type",
+      )
+    return self.sentence_embedding_type
+
+  def check_letter_case(self, lower: bool) -> None:
+    """Raises an EncoderError if text is to be lower-cased for a tokenizer that keeps capital letters."""
+    if self.lower_case_by and not lower:
+      raise EncoderError(
+        f"{self.lower_case_by}: do_lower_case is true, and the tokenizer keeps capital letters; set it to false there "
+        "and lower-case the sentences yourself"
+      )
+
+  def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
+    """Logs what is used of the declaration, and what is not."""
+    if self.source:
+      logging.info(
+        "%s: sentence_embedding_type %s (%s is declared), max_seq_length %s (%s is declared)",
+        self.source,
+        sentence_embedding_type,
+        self.unsupported or self.sentence_embedding_type,
+        max_seq_length,
+        self.max_seq_length,
+      )
+
+
+def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
+  """Returns what a folder declares, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
+  path = folder / _MODULES
+  if not path.is_file():
+    return Declared(), folder
+  modules = read_json(path, list)
+  try:
+    kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
+    first, transformer = kinds[0]
+  except (AttributeError, IndexError, KeyError, TypeError) as error:
+    raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again") from error
+  if first != "Transformer" or not transformer.is_dir():
+    raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
+  # The first pooling counts; any other module than a normalization is not supported.
+  embedding_type, unsupported = "", ""
+  for kind, place in kinds[1:]:
+    if kind == "Pooling" and not embedding_type:
+      embedding_type, unsupported = _declared_pooling(place / "config.json")
+    elif kind == "Normalize":
+      logging.info("%s normalizes the embeddings; here they keep their length, with the same cosines", path)
+    else:
+      unsupported = unsupported or f"the module {kind}"
+  if not embedding_type:
+    embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
+  length, lower_case_by = _length_and_case(transformer / "sentence_bert_config.json")
+  return Declared(embedding_type, length, str(path), unsupported, lower_case_by), transformer
+
+
+def _declared_pooling(path):
+  """Returns the sentence_embedding_type of a 1_Pooling/config.json and "", or the default and the unsupported part."""
+  values = read_json(path)
+  # Newer versions name the modes; the others have a flag for each.
+  modes = values.get("pooling_mode", [])
+  if isinstance(modes, str):
+    modes = [modes]
+  flags = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
+  names = list(map(str, modes)) + [flag.removeprefix("pooling_mode_") for flag in flags]
+  name = " and ".join(names) or "none"
+  if name in DECLARED_NAMES:
+    return DECLARED_NAMES[name], ""
+  return DEFAULT_POOLING, f"the pooling {name}"
+
+
+def _length_and_case(path):
+  """Returns the declared length, or the default, and the path if it declares do_lower_case, else ""."""
+  values = {}
+  if path.is_file():
+    values = read_json(path)
+  length = values.get("max_seq_length")
+  if length is None:
+    length = DEFAULT_MAX_SEQ_LENGTH
+  if not is_integer(length, 3):
+    raise EncoderError(f"{path}: max_seq_length is {length!r}, expected an integer of at least 3; download it again")
+  lower_case_by = ""
+  if values.get("do_lower_case"):
+    lower_case_by = str(path)
+  return int(length), lower_case_by

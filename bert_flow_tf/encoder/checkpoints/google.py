@@ -4,18 +4,18 @@ import functools
 import pathlib
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from bert_flow_tf.encoder.checkpoints import files, tf1, tf1_names
-from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import BERT
+from bert_flow_tf.encoder.transformer.config import SIZES, EncoderConfig, check_config
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import EncoderError
 
-CONFIG_FILE = "bert_config.json"
 # The keys of Google's BertConfig and its defaults, whose type_vocab_size is not Hugging Face's 2; sizes are required.
-DEFAULTS = dict.fromkeys(files.SIZES) | {
+DEFAULTS = dict.fromkeys(SIZES) | {
   "hidden_act": "gelu",
   "hidden_dropout_prob": 0.1,
   "attention_probs_dropout_prob": 0.1,
@@ -30,17 +30,9 @@ _LAYER_NORM_EPS = 1e-12
 _WORDS = "bert/embeddings/word_embeddings"
 
 
-def is_tf1(folder: pathlib.Path) -> bool:
-  """Returns whether a folder has bert_config.json and no config.json, or only a TensorFlow 1 checkpoint."""
-  if (folder / CONFIG_FILE).is_file() and not (folder / "config.json").is_file():
-    return True
-  has_other_weights = any((folder / name).is_file() for name in files.WEIGHTS)
-  return bool(tf1.prefixes_in(folder)) and not has_other_weights
-
-
 def config_file(folder: pathlib.Path) -> pathlib.Path:
   """Returns the path of bert_config.json, or of config.json if the folder has only that."""
-  path = folder / CONFIG_FILE
+  path = folder / files.GOOGLE_CONFIG
   if not path.is_file() and (folder / "config.json").is_file():
     return folder / "config.json"
   return path
@@ -59,7 +51,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
     values["hidden_act"] = "gelu_new"
   if values["model_type"] != BERT:
     raise EncoderError(f"{path}: model_type is {values['model_type']!r}; a checkpoint of TensorFlow 1 is a BERT's")
-  files.check_config(path, values)
+  check_config(path, values)
   return values
 
 
@@ -83,8 +75,8 @@ def load(
   checkpoint: str | pathlib.Path,
   changes: dict[str, Any],
   word_rows: bool = False,
-) -> Transformer | WordRows:
-  """Returns the model of a checkpoint: a prefix, or a folder with one.
+) -> Transformer | np.ndarray:
+  """Returns the transformer of a checkpoint, a prefix or a folder with one, or its word embeddings alone.
 
   `changes` and `word_rows` are those of `hugging_face.load`.
   """
@@ -95,7 +87,7 @@ def load(
   reader = tf1.Tf1Checkpoint(tf1.find_prefix(checkpoint))
   shapes = _encoder_shapes(reader, values)
   if word_rows:
-    return WordRows(reader.read_weight(_WORDS, shapes[_WORDS]))
+    return reader.read_weight(_WORDS, shapes[_WORDS])
   has_pooler = tf1_names.has_pooler(shapes)
   arrays = {}
   for path in shapes_of(config, has_pooler):

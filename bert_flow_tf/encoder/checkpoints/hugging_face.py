@@ -4,7 +4,7 @@ import contextlib
 import functools
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,9 @@ import tensorflow as tf
 from safetensors import safe_open
 
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary, reason
-from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import Read, check_weights, from_pytorch, make_transformer, path_of_name
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import EncoderError
 
 # Types of safetensors; buffers of positions are integers.
@@ -29,31 +28,31 @@ class _Tensor(NamedTuple):
   read: Read
 
 
-def load(files: EncoderFiles, changes: dict[str, Any], word_rows: bool = False) -> Transformer | WordRows:
-  """Returns the model of a folder, with `changes` of config.json."""
+def load(files: EncoderFiles, changes: dict[str, Any], word_rows: bool = False) -> Transformer | np.ndarray:
+  """Returns the transformer of a folder, or its word embeddings alone, with `changes` of config.json."""
   values = dict(files.config)
   values |= {files.architecture.key(name): value for name, value in changes.items()}
   if files.reads_vocab_txt:
     check_vocabulary(files.folder / "vocab.txt", values["vocab_size"])
   config = EncoderConfig(values)
   paths = files.find_weights()
-  with _reading(paths[0]):
-    tensors = _read_all([path for path in paths if path.suffix != ".json"], config)
+  where = paths[0]
+  with _reading(where):
+    tensors: dict[str, _Tensor] = {}
+    for path in paths:
+      if path.suffix == ".h5":
+        tensors |= _read_hdf5(path, config.architecture.main)
+      elif path.suffix == ".safetensors":
+        tensors |= _read_safetensors(path, config.architecture.main)
     if word_rows:
-      return _word_rows(tensors, config, paths[0])
-    return _transformer(tensors, config, paths[0])
+      return _word_rows(tensors, config, where)
+    has_pooler = f"{config.architecture.pooler}/kernel" in tensors
+    check_weights(config, {path: tensor.shape for path, tensor in tensors.items()}, has_pooler, where)
+    arrays = {path: tensor.read for path, tensor in tensors.items()}
+    return make_transformer(config, arrays, has_pooler, where)
 
 
-def _transformer(tensors, config, where) -> Transformer:
-  """Returns the model of a file's tensors."""
-  has_pooler = f"{config.architecture.pooler}/kernel" in tensors
-  shapes = {path: tensor.shape for path, tensor in tensors.items()}
-  check_weights(config, shapes, has_pooler, where)
-  arrays = {path: tensor.read for path, tensor in tensors.items()}
-  return make_transformer(config, arrays, has_pooler, where)
-
-
-def _word_rows(tensors, config, where) -> WordRows:
+def _word_rows(tensors, config, where):
   """Returns the word-embedding matrix of a file's tensors, and reads no other weight."""
   shape = (config.vocab_size, config.word_size)
   words = config.architecture.words
@@ -67,18 +66,7 @@ def _word_rows(tensors, config, where) -> WordRows:
   rows = tensors[words].read()
   if not np.isfinite(rows).all():
     raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{words}; use another checkpoint")
-  return WordRows(rows)
-
-
-def _read_all(paths: Sequence[pathlib.Path], config: EncoderConfig) -> dict[str, _Tensor]:
-  """Returns {path of a weight: tensor} of safetensors or HDF5 files."""
-  tensors: dict[str, _Tensor] = {}
-  for path in paths:
-    if path.suffix == ".h5":
-      tensors |= _read_hdf5(path, config.architecture.main)
-    else:
-      tensors |= _read_safetensors(path, config.architecture.main)
-  return tensors
+  return rows
 
 
 def _read_safetensors(path, main):
@@ -94,17 +82,14 @@ def _read_safetensors(path, main):
       tensors[_below(main, name)] = _Tensor(shape, functools.partial(_read, content, name))
       continue
     key = path_of_name(name.removeprefix(f"{main}."))
-    read = functools.partial(_read, content, name)
-    tensors[key] = _Tensor(from_pytorch(key, np.empty(shape, bool)).shape, functools.partial(_turned, key, read))
+    shape = from_pytorch(key, np.empty(shape, bool)).shape
+    tensors[key] = _Tensor(shape, functools.partial(_read, content, name, key))
   return tensors
 
 
-def _read(content, name):
-  return tf.cast(content.get_tensor(name), tf.float32).numpy()
-
-
-def _turned(key, read):
-  return from_pytorch(key, read())
+def _read(content, name, path=""):
+  """Returns a tensor as float32; `path` of a tensor of PyTorch, whose kernels are transposed."""
+  return from_pytorch(path, tf.cast(content.get_tensor(name), tf.float32).numpy())
 
 
 def _read_hdf5(path, main):

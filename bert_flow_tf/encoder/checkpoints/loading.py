@@ -3,16 +3,13 @@
 import dataclasses
 import os
 import pathlib
+from typing import Any
 
-from bert_flow_tf.encoder.checkpoints import google, hugging_face
-from bert_flow_tf.encoder.checkpoints.declared import Declared, read_declared
-from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
+from bert_flow_tf.encoder.checkpoints import hugging_face
+from bert_flow_tf.encoder.checkpoints.files import Declared, EncoderFiles, read_declared
 from bert_flow_tf.encoder.checkpoints.source import Source, find
 from bert_flow_tf.encoder.pooling import WORD_ROWS
-from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
-from bert_flow_tf.encoder.transformer import word_rows
-from bert_flow_tf.encoder.transformer.transformer import Transformer
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, STATIC_TOKEN_WEIGHTS, EncoderSettings
 from bert_flow_tf.errors import ConfigError
 
 
@@ -21,7 +18,7 @@ class LoadedModel:
   """Model of an encoder and where it comes from.
 
   Attributes:
-    model: the transformer, or word rows alone.
+    model: the `Transformer`, or `WordRows` alone.
     name: the user's name for it.
     files: the files of its tokenizer.
     declared: pooling, length and letter case that its files declare.
@@ -29,7 +26,7 @@ class LoadedModel:
     is_user_model: whether its variables are those of a model object of the user's.
   """
 
-  model: Transformer | WordRows
+  model: Any
   name: str
   files: EncoderFiles
   declared: Declared = dataclasses.field(default_factory=Declared)
@@ -44,28 +41,29 @@ def load_model(settings: EncoderSettings) -> LoadedModel:
   changes = {}
   if settings.hidden_act is not None:
     changes["hidden_act"] = settings.hidden_act
-  load = _load_hugging_face
   if source.checkpoint is not None:
-    load = _load_google
-  model, files, declared = load(source, settings, changes)
+    model, files = _load_google(source, settings, changes)
+    declared = Declared()
+  else:
+    declared, folder = read_declared(source.folder)
+    files = EncoderFiles(folder)
+    model = hugging_face.load(files, changes, source.static)
   if source.static:
+    from bert_flow_tf.encoder.transformer.word_rows import WordRows
+
+    model = WordRows(model)
     length = STATIC_MAX_SEQ_LENGTH
     if declared.source:
       length = declared.max_seq_length
     lower_case_by = declared.lower_case_by
-    declared = Declared(WORD_ROWS, length, lower_case_by=lower_case_by, token_weights=word_rows.TOKEN_WEIGHTS)
+    declared = Declared(WORD_ROWS, length, lower_case_by=lower_case_by, token_weights=STATIC_TOKEN_WEIGHTS)
   return LoadedModel(model, source.name, files, declared, source.revision)
 
 
-def _load_hugging_face(source, settings, changes):
-  """Returns the model, the files of its folder, and what they declare."""
-  declared, folder = read_declared(source.folder)
-  files = EncoderFiles(folder)
-  return hugging_face.load(files, changes, source.static), files, declared
-
-
 def _load_google(source, settings, changes):
-  """Returns the same for a TensorFlow 1 checkpoint, whose configuration and vocabulary may be in other folders."""
+  """Returns the model of a TensorFlow 1 checkpoint and its files; configuration and vocabulary may be elsewhere."""
+  from bert_flow_tf.encoder.checkpoints import google
+
   config_path = google.config_file(source.folder)
   if settings.bert_config_file:
     config_path = _given_file("bert_config_file", settings.bert_config_file)
@@ -73,7 +71,7 @@ def _load_google(source, settings, changes):
   if settings.vocab_file is not None:
     vocab_file = _given_file("vocab_file", settings.vocab_file)
   model = google.load(config_path, vocab_file, source.checkpoint, changes, source.static)
-  return model, EncoderFiles(vocab_file.parent), Declared()
+  return model, EncoderFiles(vocab_file.parent)
 
 
 def _given_file(argument, value):

@@ -8,8 +8,14 @@ import re
 
 from absl import logging
 
-from bert_flow_tf.encoder.checkpoints import google, tf1
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_FILES, VOCABULARIES, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.files import (
+  CONFIG,
+  TOKENIZER_FILES,
+  VOCABULARIES,
+  EncoderFiles,
+  is_tf1_folder,
+  is_tf1_prefix,
+)
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums
@@ -70,7 +76,7 @@ def find(settings: EncoderSettings) -> Source:
   if repo in HUB_NAMES.values():
     # Old caches have these models under their former names, without google-bert/.
     folder = _cached(repo, settings) or _hub_folder(f"google-bert/{repo}", shown, settings)
-  elif name and (name in _PACKAGED or os.path.exists(path) or tf1.is_prefix(path)):
+  elif name and (name in _PACKAGED or os.path.exists(path) or is_tf1_prefix(path)):
     if revision is None:
       return _local(shown, _PACKAGED.get(name, path), static)
     # A saved calibration names its encoder so, also where a folder has that name.
@@ -93,19 +99,19 @@ def absolute_name(name: str) -> str:
   rest = name.removeprefix(prefix)
   path = os.path.expanduser(rest)
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
-  if is_name or not (os.path.exists(path) or tf1.is_prefix(path)):
+  if is_name or not (os.path.exists(path) or is_tf1_prefix(path)):
     return name
   return prefix + os.path.abspath(path)
 
 
 def _local(name: str, path: pathlib.Path, static: bool) -> Source:
   """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
-  if tf1.is_prefix(path):
+  if is_tf1_prefix(path):
     return Source(name, path.parent, str(path), static=static)
   if not path.is_dir():
     raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
   checkpoint = None
-  if google.is_tf1(path):
+  if is_tf1_folder(path):
     checkpoint = path
   return Source(name, path, checkpoint, static=static)
 

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.encoder.checkpoints.files import TF1_INDEX, is_tf1_prefix, tf1_prefixes_in
 from bert_flow_tf.errors import EncoderError, one_line
 
-_INDEX = ".index"
 # Names of a checkpoint's files: its prefix and one of these endings.
 _FILE = re.compile(r"(.+)\.(?:index|meta|data-\d{5}-of-\d{5})")
 _GOOGLE = "bert_model.ckpt"
@@ -34,7 +34,7 @@ class Tf1Checkpoint:
       self.shapes = {name: tuple(shape) for name, shape in self._reader.get_variable_to_shape_map().items()}
       self._dtypes = dict(self._reader.get_variable_to_dtype_map())
     except Exception as error:  # TensorFlow raises errors of many classes
-      raise self._damaged(_INDEX, error) from error
+      raise self._damaged(TF1_INDEX, error) from error
     if _OBJECTS in self.shapes:
       raise EncoderError(f"{self.prefix}: a checkpoint of TensorFlow 2, expected one of TensorFlow 1 with bert/...")
 
@@ -66,29 +66,18 @@ class Tf1Checkpoint:
     return EncoderError(f"{self.prefix}{part}: cannot be read ({reason}); copy or download the checkpoint again")
 
 
-def is_prefix(path: str | os.PathLike) -> bool:
-  """Returns whether a path is a checkpoint's prefix: its files are PATH.index and PATH.data-..."""
-  path = os.fspath(path)
-  return bool(os.path.basename(path)) and os.path.isfile(path + _INDEX)
-
-
-def prefixes_in(folder: str | os.PathLike) -> list[str]:
-  """Returns the sorted names of the checkpoints in a folder."""
-  return sorted(path.name.removesuffix(_INDEX) for path in pathlib.Path(folder).glob("?*" + _INDEX) if path.is_file())
-
-
 def find_prefix(path: str | os.PathLike) -> str:
   """Returns the prefix of a checkpoint: of a prefix, of a file of a checkpoint, or of a folder with one."""
   # Of several in a folder bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
   path = os.path.expanduser(os.fspath(path))
-  if is_prefix(path):
+  if is_tf1_prefix(path):
     return path
   part = _FILE.fullmatch(path)
-  if part and is_prefix(part[1]):
+  if part and is_tf1_prefix(part[1]):
     return part[1]
   if not os.path.isdir(path):
     raise EncoderError(f"{path}: no {os.path.basename(path)}.index; expected a prefix, such as FOLDER/model.ckpt-1000")
-  names = prefixes_in(path)
+  names = tf1_prefixes_in(path)
   if not names:
     raise EncoderError(f"{path}: no checkpoint; expected a file model.ckpt-N.index in this folder")
   chosen = names[0]

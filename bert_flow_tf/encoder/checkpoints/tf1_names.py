@@ -8,7 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import BERT
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.weights import shapes_of
 from bert_flow_tf.errors import EncoderError
 

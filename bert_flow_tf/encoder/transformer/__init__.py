@@ -3,13 +3,12 @@
 Files, in the order in which to read them:
 
     transformer     Transformer: embeddings, blocks, pooled output; the place to begin
-    architectures   an entry per architecture, and the settings of a config.json
+    architectures   an entry per architecture; activations by their names in config.json
+    config          the checks and the settings of a config.json
     block           BERT's block, which most architectures share
     modernbert      ModernBERT's block
     deberta         DeBERTa's block
-    layers          dense layer, normalization, dropout
-    activations     functions by their names in config.json
-    packing         rows of tokens without padding
+    layers          dense layer, normalization, dropout; rows of tokens without padding
     precision       number format of matrix products
     weights         names of weights; a transformer from arrays, a user's model or random values
     word_rows       the word embeddings alone, as a static encoder

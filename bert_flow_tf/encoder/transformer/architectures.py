@@ -1,8 +1,8 @@
-"""The architectures of encoders: all that differs between them, an entry each, and the settings of a config.json."""
+"""The architectures of encoders: all that differs between them, an entry each; and their activations, by name."""
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from bert_flow_tf.errors import EncoderError
@@ -64,6 +64,27 @@ _ALBERT_LAYERS = {
   "outer": "ffn_output",
   "outer_norm": "full_layer_layer_norm",
 }
+
+
+def _gelu_tanh(tf: Any, x: Any) -> Any:
+  return tf.nn.gelu(x, approximate=True)
+
+
+# {name in config.json: (module tensorflow, x) -> y of x's shape}
+ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
+  "gelu": lambda tf, x: tf.nn.gelu(x),
+  "gelu_10": lambda tf, x: tf.clip_by_value(tf.nn.gelu(x), -10.0, 10.0),
+  "gelu_fast": _gelu_tanh,
+  "gelu_new": _gelu_tanh,
+  "gelu_pytorch_tanh": _gelu_tanh,
+  "mish": lambda tf, x: x * tf.tanh(tf.math.softplus(x)),
+  "quick_gelu": lambda tf, x: x * tf.sigmoid(1.702 * x),
+  "relu": lambda tf, x: tf.nn.relu(x),
+  "sigmoid": lambda tf, x: tf.sigmoid(x),
+  "silu": lambda tf, x: tf.nn.silu(x),
+  "swish": lambda tf, x: tf.nn.silu(x),
+  "tanh": lambda tf, x: tf.tanh(x),
+}
 # Keys of config.json that have a default, with BERT's.
 DEFAULTS = {
   "hidden_act": "gelu",
@@ -74,17 +95,6 @@ DEFAULTS = {
   "type_vocab_size": 2,
   "pad_token_id": 0,
 }
-# Keys of ModernBERT's config.json, all of which have a default.
-_MODERNBERT = {
-  "embedding_dropout": 0.0,
-  "local_attention": 128,
-  "global_attn_every_n_layers": 3,
-  "global_rope_theta": 160000.0,
-  "local_rope_theta": 10000.0,
-}
-_FULL = "full_attention"
-# {kind of attention in rope_parameters, which transformers 5 writes: key of the published files}
-THETAS = {_FULL: "global_rope_theta", "sliding_attention": "local_rope_theta"}
 # Places of dropout: after the embeddings, on the attention's probabilities, after each of the two sums of a block.
 EMBEDDED, PROBABILITIES, ATTENDED, OUTER = DROPOUTS = ("embedded", "probabilities", "attended", "outer")
 # Place of dropout in DeBERTa's blocks: on the embeddings of distances.
@@ -292,67 +302,6 @@ _MAINS = "|".join(sorted({architecture.main for architecture in ARCHITECTURES.va
 _SCOPE = re.compile(rf".*/(?=(?:{_MAINS})/)")
 
 
-class EncoderConfig:
-  """Values of a checked config.json, as attributes under the keys of BERT's.
-
-  Attributes:
-    architecture: the architecture of its model_type.
-    word_size: width of the word embeddings.
-    projection: path of the dense layer that widens them; "" for none.
-    first_position: position of a sentence's first token.
-    embedding_dropout: rate of dropout after ModernBERT's embeddings.
-    local_attention, global_rope_theta, local_rope_theta: window and rotary positions of ModernBERT's attention.
-    global_blocks: numbers of ModernBERT's blocks in which all tokens attend to all others.
-    position_buckets, longest_distance: distances of DeBERTa's attention.
-    values: the content of config.json.
-  """
-
-  def __init__(self, values: Mapping[str, Any]) -> None:
-    self.values = dict(values)
-    self.architecture = ARCHITECTURES[values["model_type"]]
-    attributes = {name: self.architecture.default(name) for name in DEFAULTS}
-    attributes |= self.values
-    for name, key in self.architecture.keys.items():
-      attributes[name] = self.values.get(key, self.architecture.default(name))
-    if "local_attention" in self.architecture.attention:
-      attributes = _rotary_attributes(attributes)
-    if "longest_distance" in self.architecture.attention:
-      attributes["longest_distance"] = attributes.get("max_relative_positions", -1)
-      if attributes["longest_distance"] < 1:
-        attributes["longest_distance"] = attributes["max_position_embeddings"]
-    self._attributes = attributes
-    self.word_size = int(self.hidden_size)
-    if self.architecture.projection:
-      self.word_size = int(self.embedding_size)
-    self.projection = self.architecture.projection
-    if self.word_size == self.hidden_size and not self.architecture.always_projects:
-      self.projection = ""
-    self.first_position = 0
-    if self.architecture.counts_from_pad:
-      self.first_position = 1 + int(self.pad_token_id)
-      if self.architecture.pad_id is not None:
-        self.first_position = 1 + self.architecture.pad_id
-
-  def __getattr__(self, name: str) -> Any:
-    """Returns the value of a key of BERT's config.json, or its default."""
-    if name == "_attributes" or name not in self._attributes:  # pickle asks before there are any
-      raise AttributeError(name)
-    return self._attributes[name]
-
-
-def _rotary_attributes(attributes):
-  """Returns the attributes of a ModernBERT, from either form of its config.json."""
-  attributes = _MODERNBERT | attributes
-  for kind, key in THETAS.items():
-    parameters = (attributes.get("rope_parameters") or {}).get(kind) or {}
-    attributes[key] = parameters.get("rope_theta", attributes[key])
-  blocks = range(attributes["num_hidden_layers"])
-  every = attributes["global_attn_every_n_layers"]
-  kinds = attributes.get("layer_types") or [_FULL if number % every == 0 else "" for number in blocks]
-  attributes["global_blocks"] = [number for number in blocks if kinds[number] == _FULL]
-  return attributes
-
-
 def check_model_type(where: Any, model_type: Any) -> Architecture:
   """Returns the architecture of a model_type, or raises an EncoderError."""
   if model_type not in tuple(ARCHITECTURES):
@@ -364,3 +313,10 @@ def check_model_type(where: Any, model_type: Any) -> Architecture:
 def bare_name(weight: Any) -> str:
   """Returns a weight's name from the main layer's on ("bert/..."), without that of the model (tf_bert_model_1/...)."""
   return _SCOPE.sub("", weight.name, count=1)
+
+
+def activate(name: str, x: Any) -> Any:
+  """Returns the activation of a tensor, by its name."""
+  import tensorflow as tf
+
+  return ACTIVATIONS[name](tf, x)

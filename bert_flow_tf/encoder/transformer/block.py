@@ -4,18 +4,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, OUTER, PROBABILITIES, EncoderConfig
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
-from bert_flow_tf.encoder.transformer.packing import FirstTokens, Rows
+from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, OUTER, PROBABILITIES
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
 
 # Added to all logits, as in transformers, which decides the last bit of tiny ones.
 _STABLE = 1e-9
 
 
-def split_heads(states: tf.Tensor, heads: int, head_size: int) -> tf.Tensor:
-  """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size]."""
+def split_heads(states: tf.Tensor, heads: int) -> tf.Tensor:
+  """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size], by a static last dimension."""
   shape = tf.shape(states)
-  states = tf.reshape(states, [shape[0], shape[1], heads, head_size])
+  states = tf.reshape(states, [shape[0], shape[1], heads, states.shape[-1] // heads])
   return tf.transpose(states, [0, 2, 1, 3])
 
 
@@ -72,9 +72,9 @@ class Block(tf.Module):
       written = first_tokens
       queries = written.pack(read.unpack(rows))
       bias = bias[:, :, :1]
-    query = self._split(written.unpack(self.query(queries)))
-    key = self._split(read.unpack(self.key(rows)))
-    value = self._split(read.unpack(self.value(rows)))
+    query = split_heads(written.unpack(self.query(queries)), self._heads)
+    key = split_heads(read.unpack(self.key(rows)), self._heads)
+    value = split_heads(read.unpack(self.value(rows)), self._heads)
     if relative is not None:
       relative = dropout(relative, DISTANCES, number)
     logits = self._logits(query, key, relative)
@@ -85,9 +85,6 @@ class Block(tf.Module):
     attended = self.attended_norm(attended + queries)
     outer = dropout(self.outer(self.inner(attended)), OUTER, number)
     return self.outer_norm(outer + attended)
-
-  def _split(self, states):
-    return split_heads(states, self._heads, self._head_size)
 
   def _logits(self, query, key, relative):
     """Returns the logits of attention, float32 [batch, heads, queries, seq_len]."""

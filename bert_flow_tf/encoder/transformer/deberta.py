@@ -9,8 +9,8 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
-from bert_flow_tf.encoder.transformer.block import Block
+from bert_flow_tf.encoder.transformer.block import Block, split_heads
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables
 
 # Terms of the logits: of content and content, content and position, position and content.
@@ -51,8 +51,8 @@ class DisentangledBlock(Block):
   def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
     relative = relative[tf.newaxis]
-    position_key = self._split(self.key(relative[0])[tf.newaxis])
-    position_query = self._split(self.query(relative[0])[tf.newaxis])
+    position_key = split_heads(self.key(relative[0])[tf.newaxis], self._heads)
+    position_query = split_heads(self.query(relative[0])[tf.newaxis], self._heads)
     logits = tf.matmul(query, key, transpose_b=True)
     logits += _by_distance(tf.matmul(query, position_key, transpose_b=True))
     # For a key the distances have the opposite sign.

@@ -1,11 +1,17 @@
-"""Layers of a transformer: dense layer, normalization, dropout. Inputs and outputs are float32."""
+"""Layers of a transformer: dense layer, normalization, dropout, and the rows of a batch on which they compute.
+
+Rows are hidden states float32 [n, size]: of all positions, of tokens alone, or of first tokens alone. Dense layers and
+normalizations treat each row by itself, so they need no padding; attention takes a padded batch.
+"""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
-from bert_flow_tf.encoder.transformer.activations import activate
-from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS, activate
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.precision import Products
 
 # Source of weights: (path, shape) -> variable; `weights` has them.
@@ -93,3 +99,59 @@ class Dropout:
       number = DROPOUTS.index(place) + (len(DROPOUTS) - 1) * block
     seed = tf.random.experimental.stateless_fold_in(self._seed, number)
     return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+
+
+class Rows(Protocol):
+  """Conversion between [batch, seq_len, size] and rows [n, size], in both directions with gradients."""
+
+  def pack(self, batch: tf.Tensor) -> tf.Tensor:
+    """[batch, seq_len, size] -> [n, size], and [batch, seq_len] -> [n]."""
+
+  def unpack(self, rows: tf.Tensor) -> tf.Tensor:
+    """[n, size] -> [batch, seq_len, size]; 0 at positions without a row."""
+
+
+class AllPositions:
+  """All positions of a batch, padding included: the batch as it is."""
+
+  def pack(self, batch: tf.Tensor) -> tf.Tensor:
+    """Returns the batch."""
+    return batch
+
+  def unpack(self, rows: tf.Tensor) -> tf.Tensor:
+    """Returns the batch."""
+    return rows
+
+
+class Tokens:
+  """A row for each token: each position whose mask [batch, seq_len] is not 0."""
+
+  def __init__(self, mask: tf.Tensor) -> None:
+    self._mask = mask
+    self._places = tf.cast(tf.where(mask > 0), tf.int32)
+
+  def pack(self, batch: tf.Tensor) -> tf.Tensor:
+    """[batch, seq_len, size] -> [tokens, size]."""
+    return tf.gather_nd(batch, self._places)
+
+  def unpack(self, rows: tf.Tensor) -> tf.Tensor:
+    """[tokens, size] -> [batch, seq_len, size], 0 for padding."""
+    shape = tf.shape(self._mask)
+    return tf.scatter_nd(self._places, rows, [shape[0], shape[1], rows.shape[-1]])
+
+
+class FirstTokens:
+  """A row for the first position of each sentence, that of [CLS]."""
+
+  def pack(self, batch: tf.Tensor) -> tf.Tensor:
+    """[batch, seq_len, size] -> [batch, size]."""
+    return batch[:, 0]
+
+  def unpack(self, rows: tf.Tensor) -> tf.Tensor:
+    """[batch, size] -> [batch, 1, size]."""
+    return rows[:, tf.newaxis]
+
+
+def can_pack() -> bool:
+  """Returns whether shapes may depend on values here; XLA, and TPUs by it, need fixed ones."""
+  return not control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.activations import activate
-from bert_flow_tf.encoder.transformer.architectures import ATTENDED, OUTER, PROBABILITIES, EncoderConfig
+from bert_flow_tf.encoder.transformer.architectures import ATTENDED, OUTER, PROBABILITIES, activate
 from bert_flow_tf.encoder.transformer.block import join_heads, split_heads
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
-from bert_flow_tf.encoder.transformer.packing import FirstTokens, Rows
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
 
 _MASKED = -10000.0
 # A text of more windows than this is computed window by window, which needs no [seq_len, seq_len] matrix.
@@ -61,7 +60,7 @@ class RotaryBlock(tf.Module):
     if self.attention_norm is not None:
       normed = self.attention_norm(rows)
     states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=-1)]
-    query, key, value = (split_heads(part, self._heads, self._head_size) for part in states)
+    query, key, value = (split_heads(part, self._heads) for part in states)
     query, key = self._rotate(query), self._rotate(key)
     written: Rows = read
     if first_tokens is not None:

@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import EMBEDDED, EncoderConfig, bare_name
+from bert_flow_tf.encoder.transformer.architectures import EMBEDDED, bare_name
 from bert_flow_tf.encoder.transformer.block import Block
-from bert_flow_tf.encoder.transformer.deberta import DisentangledBlock, Distances
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, LayerNorm, Variables
-from bert_flow_tf.encoder.transformer.modernbert import RotaryBlock
-from bert_flow_tf.encoder.transformer.packing import AllPositions, FirstTokens, Rows, Tokens, can_pack
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.layers import (
+  AllPositions,
+  Dense,
+  Dropout,
+  FirstTokens,
+  LayerNorm,
+  Rows,
+  Tokens,
+  Variables,
+  can_pack,
+)
 from bert_flow_tf.encoder.transformer.precision import Products
 
-# {name of an architecture: its block}, where it is not BERT's.
-_BLOCKS: dict[str, Any] = {"ModernBert": RotaryBlock, "DebertaV2": DisentangledBlock}
-# {name of an architecture: what its attention computes from distances, from variables and configuration}
-_RELATIVE = {"DebertaV2": Distances}
 # Added to the logits of padding.
 _MASKED = -10000.0
 # MPNet's relative positions: number of buckets, and the distance from which on all share the last one (Song et al.
@@ -39,11 +43,14 @@ class Transformer(tf.Module):
   Attributes:
     config: its `EncoderConfig`.
     weights: all variables, float32.
+    has_pooler: whether it has weights for the pooled output.
     word_embeddings: variable float32 [vocab, word_size].
     projection: the dense layer that widens word embeddings, or None.
     blocks: the blocks; a single one if all share their weights.
     pooler: the dense layer of the pooled output, or None.
   """
+
+  is_static = False
 
   def __init__(self, config: EncoderConfig, variables: Variables, has_pooler: bool) -> None:
     """Makes the layers; `variables` returns the variable of a path and a shape."""
@@ -77,14 +84,21 @@ class Transformer(tf.Module):
     if architecture.shares_weights:
       count = 1
     self._relative = None
-    if architecture.name in _RELATIVE:
-      self._relative = _RELATIVE[architecture.name](keep, config)
-    make_block = _BLOCKS.get(architecture.name, Block)
+    make_block: Any = Block
+    if architecture.name == "ModernBert":
+      from bert_flow_tf.encoder.transformer.modernbert import RotaryBlock
+
+      make_block = RotaryBlock
+    elif architecture.name == "DebertaV2":
+      from bert_flow_tf.encoder.transformer.deberta import DisentangledBlock, Distances
+
+      make_block = DisentangledBlock
+      self._relative = Distances(keep, config)
     self.blocks = [make_block(keep, architecture.block.format(number), config, number) for number in range(count)]
     self._final_norm = None
     if architecture.final_norm:
       self._final_norm = LayerNorm(keep, architecture.final_norm, size, config.layer_norm_eps, architecture.has_biases)
-    self.pooler = None
+    self.has_pooler, self.pooler = has_pooler, None
     if has_pooler:
       self.pooler = Dense(keep, architecture.pooler, size, size, "tanh")
 
@@ -98,19 +112,9 @@ class Transformer(tf.Module):
     """All variables, float32, in the order in which they were made."""
     return list(self._weights)
 
-  @property
-  def has_pooler(self) -> bool:
-    """True if it has weights for the pooled output."""
-    return self.pooler is not None
-
   def count_params(self) -> int:
     """Returns the number of weights."""
     return sum(weight.shape.num_elements() for weight in self._weights)
-
-  @property
-  def checksum(self) -> str:
-    """Hexadecimal SHA-256 of the names, shapes and values of all variables."""
-    return checksum_of(self._weights)
 
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers, whose weights stay float32.

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer import transformer
-from bert_flow_tf.encoder.transformer.architectures import EncoderConfig
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.errors import EncoderError
 

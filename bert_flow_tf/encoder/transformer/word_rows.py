@@ -8,10 +8,9 @@ import numpy as np
 import scipy.sparse
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import BERT, EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import checksum_of
+from bert_flow_tf.encoder.transformer.architectures import BERT
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 
-TOKEN_WEIGHTS = "idf"
 # The matrix is that of a BERT, whosever it is, in identities of calibrations.
 _NAME = "static/bert/embeddings/word_embeddings/weight"
 
@@ -22,7 +21,7 @@ class WordRows(tf.Module):
   `config` has its sizes as those of a BERT without blocks.
   """
 
-  has_pooler = False
+  has_pooler, is_static = False, True
 
   def __init__(self, rows: np.ndarray) -> None:
     super().__init__(name="static")
@@ -38,11 +37,6 @@ class WordRows(tf.Module):
   def weights(self) -> list[tf.Variable]:
     """The matrix."""
     return [self.word_embeddings]
-
-  @property
-  def checksum(self) -> str:
-    """Hexadecimal SHA-256 of the matrix."""
-    return checksum_of(self.weights)
 
   @property
   def deciding_settings(self) -> dict[str, Any]:
