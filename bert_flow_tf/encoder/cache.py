@@ -48,7 +48,7 @@ class EmbeddingCache:
     return digest.hexdigest()
 
   def load(self, key: str, sentences: Sequence[str], dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns embeddings float32 [n, dim] of distinct sentences, and bool [n], True for those that are cached."""
+    """Returns embeddings float32 [n, dim] of distinct sentences, and bool [n], True for cached ones."""
     embeddings = np.empty([len(sentences), dim], np.float32)
     cached = np.zeros(len(sentences), bool)
     rows = {_digest(sentence): row for row, sentence in enumerate(sentences)}
@@ -85,7 +85,7 @@ class EmbeddingCache:
     path = self.folder / f"{key}.sqlite"
     with self._usable(path), _opened(path) as database, database:  # the second commits
       database.execute(_TABLE)
-      # An embedding that was once returned is returned again: of two writers the first one wins.
+      # Two writers may store the same sentence: the first row stays, so that a result never changes.
       database.executemany("insert or ignore into rows values (?, ?, ?)", values)
 
   @contextlib.contextmanager

@@ -13,8 +13,8 @@ class EncoderGraph:
   """Tokenizer, BERT and pooling in a graph; without dropout, and with gradients to BERT's weights.
 
   A batch may have 0 rows. Only the first `lengths` tokens of a row are read, so further padding changes nothing.
-  `characters` is the dense table of `CharacterTable`, whose dimensions follow those of the embedding; without a pooling
-  there are no others. `without_text` is the reason if the graph takes ids alone.
+  `characters` is the dense table of `CharacterTable`, whose dimensions follow the embedding's; without a pooling they
+  are alone. `without_text` is the reason if the graph takes ids alone.
   """
 
   takes_ids = True
@@ -57,13 +57,13 @@ class EncoderGraph:
     """ids int32 [n, seq_len] and numbers of tokens int32 [n] -> embeddings float32 [n, dim]."""
     width = tf.minimum(tf.shape(ids)[1], self._encoder.max_tokens)
     lengths = tf.clip_by_value(lengths, 0, width)
-    # Attention fails without tokens: such a batch gets a column of padding.
+    # Attention fails without tokens: a batch without any gets a column of padding.
     width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], axis=0)), 1)
     ids = tf.pad(ids[:, :width], [[0, 0], [0, tf.maximum(width - tf.shape(ids)[1], 0)]])
     return self._embed(ids, tf.sequence_mask(lengths, width, tf.int32), packed=True)
 
   def of_fixed_width(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns what `of_ids` returns, of ids and mask int32 [n, seq_len], not empty; TensorFlow Lite can run it."""
+    """Returns embeddings of ids and mask int32 [n, seq_len], not empty, by operations of TensorFlow Lite alone."""
     return self._embed(ids, mask, packed=False)
 
   def _embed(self, ids, mask, packed):

@@ -187,7 +187,7 @@ def check_encoder(
 ) -> None:
   """Raises an EncoderError if a calibration or classifier, at `where`, was fitted on other embeddings.
 
-  An unknown encoder passes; with `allow_other` another one of as many dimensions is only logged.
+  An unknown encoder passes; with `allow_other` a difference is only logged, if the dimensions are equal.
   """
   saved = read_identity(fitted.encoder, where)
   if isinstance(saved, EncoderIdentity):
@@ -195,6 +195,6 @@ def check_encoder(
       saved.check_same(identity, where, argument)
     elif saved.differences(identity):
       logging.warning("%s: fitted on %s: %s", where, saved, "; ".join(saved.differences(identity)))
-  of_encoder = fitted.dim - getattr(fitted, "characters", 0)
-  if of_encoder not in (dim, 0):
-    raise EncoderError(f"{where}: fitted on {of_encoder} dimensions, but {identity.name!r} gives {dim}", argument)
+  encoder_dim = fitted.dim - getattr(fitted, "characters", 0)
+  if encoder_dim not in (dim, 0):
+    raise EncoderError(f"{where}: fitted on {encoder_dim} dimensions, but {identity.name!r} gives {dim}", argument)

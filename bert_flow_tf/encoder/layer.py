@@ -88,7 +88,7 @@ class EncoderLayer(Layer):
       encoder = TransformerEncoder.load(identity.loading_settings())
     except (ConfigError, EncoderError) as error:
       raise EncoderError(f"saved layer: its encoder '{identity.name}' cannot be loaded: {error}") from error
-    if encoder.tokenizer_checksum != identity.tokenizer_sha256:
+    if encoder.tokenizer.checksum != identity.tokenizer_sha256:
       raise EncoderError(f"saved layer: '{identity.name}' has another vocabulary than the saved encoder; restore it")
     pooling = encoder.pooling(identity.sentence_embedding_type)
     return cls(encoder, pooling, identity.max_seq_length, config["trainable"], config["name"])

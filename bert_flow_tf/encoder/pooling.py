@@ -1,7 +1,8 @@
 """Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`.
 
-Each way to pool is a function with its names, and nowhere else: the allowed values, the flag's help and what other
-programs' names mean are made from that. TensorFlow is imported only where it computes, so that flags are quick.
+A way to pool is a function in `KINDS`; its names stand in `POOLINGS` and nowhere else: the allowed values, the flag's
+help and what other programs' names mean derive from them. TensorFlow is imported only where it computes, so that flags
+are quick.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ class _Batch(NamedTuple):
   word_rows: tf.Tensor | None
 
 
-class _Name(NamedTuple):
-  """Name of poolings of a kind."""
+class _PoolingRule(NamedTuple):
+  """What a `sentence_embedding_type` means."""
 
+  # Key of `KINDS`.
+  kind: str
   # (number of the model's blocks, N) -> numbers of the pooled blocks.
   blocks: Callable[[int, int], tuple[int, ...]]
   help: str = ""
@@ -44,41 +47,24 @@ class _Name(NamedTuple):
   declared: tuple[str, ...] = ()
   # Whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
   last_digit: bool = False
-  kind: str = ""
 
 
-KINDS: dict[str, Callable[[_Batch], tf.Tensor]] = {}
-POOLINGS: dict[str, _Name] = {}
-
-
-def _kind(kind: str, names: dict[str, _Name]):
-  """Returns a decorator that adds a function as a way to pool, and its names."""
-
-  def add(pool):
-    KINDS[kind] = pool
-    for name, values in names.items():
-      POOLINGS[name] = values._replace(kind=kind)
-    return pool
-
-  return add
-
-
-def _none(last: int, n: int) -> tuple[int, ...]:
+def _no_blocks(last: int, n: int) -> tuple[int, ...]:
   return ()
 
 
-def _last(last: int, n: int) -> tuple[int, ...]:
+def _last_block(last: int, n: int) -> tuple[int, ...]:
   return (last,)
 
 
-def _top(last: int, n: int) -> tuple[int, ...]:
+def _top_blocks(last: int, n: int) -> tuple[int, ...]:
   """Returns the last n blocks, the last one first."""
   return tuple(range(last, last - n, -1))
 
 
-def _published(last: int, n: int) -> tuple[int, ...]:
+def _published_blocks(last: int, n: int) -> tuple[int, ...]:
   """Returns the blocks -i of the published code for i = 0..n-1, where -0 is 0: the first, the last, ..."""
-  return (1, *_top(last, n - 1))
+  return (1, *_top_blocks(last, n - 1))
 
 
 def _weighted_mean(states, weights):
@@ -90,42 +76,18 @@ def _weighted_mean(states, weights):
   return tf.math.divide_no_nan(tf.reduce_sum(states * tf.expand_dims(weights, -1), axis=1), total)
 
 
-@_kind(
-  "mean",
-  {
-    "avg": _Name(_last, declared=("mean", "mean_tokens")),
-    "avg-first-last": _Name(lambda last, n: (1, last), "= avg-last-2"),
-    "avg-last-N": _Name(_published, "the published code's: the first block and the last N-1", last_digit=True),
-    # The published code tests for the prefix `avg-last-` first.
-    "avg-last-concat-N": _Name(_published, "= avg-last-N", last_digit=True),
-    "avg-last-last-N": _Name(lambda last, n: (last + 1 - n,), "the block -N", last_digit=True),
-    "avg-top-N": _Name(_top, "the last N blocks"),
-  },
-)
 def _mean(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
   return tf.add_n([_weighted_mean(states, batch.weights) for states in batch.states]) / len(batch.states)
 
 
-@_kind("concat", {"concat-top-N": _Name(_top)})
 def _concat(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
   return tf.concat([_weighted_mean(states, batch.weights) for states in batch.states], axis=-1)
 
 
-@_kind("cls", {"cls": _Name(_none, "the pooled output")})
-def _cls(batch: _Batch) -> tf.Tensor:
-  return batch.pooled_output
-
-
-@_kind("token", {"cls-token": _Name(_last, declared=("cls", "cls_token"))})
-def _token(batch: _Batch) -> tf.Tensor:
-  return batch.states[0][:, 0]
-
-
-@_kind("max", {"max": _Name(_last, "the maximum over the tokens", declared=("max", "max_tokens"))})
 def _max(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
@@ -133,18 +95,42 @@ def _max(batch: _Batch) -> tf.Tensor:
   return tf.reduce_max(tf.where(is_token, tf.cast(batch.states[0], tf.float32), tf.float32.min), axis=1)
 
 
-@_kind("words", {WORD_ROWS: _Name(_none, "the word embeddings alone")})
 def _words(batch: _Batch) -> tf.Tensor:
   return _weighted_mean(batch.word_rows, batch.weights)
 
 
-@_kind("mix", {"mix-S": _Name(_last, "word-rows with share S, and avg, concatenated; mix = mix-0.6")})
 def _mix(batch: _Batch) -> tf.Tensor:
   import tensorflow as tf
 
   return tf.concat([_words(batch), _mean(batch)], axis=-1)
 
 
+KINDS: dict[str, Callable[[_Batch], tf.Tensor]] = {
+  "mean": _mean,
+  "concat": _concat,
+  "cls": lambda batch: batch.pooled_output,
+  "token": lambda batch: batch.states[0][:, 0],
+  "max": _max,
+  "words": _words,
+  "mix": _mix,
+}
+POOLINGS = {
+  "avg": _PoolingRule("mean", _last_block, declared=("mean", "mean_tokens")),
+  "avg-first-last": _PoolingRule("mean", lambda last, n: (1, last), "= avg-last-2"),
+  "avg-last-N": _PoolingRule(
+    "mean", _published_blocks, "the published code's: the first block and the last N-1", last_digit=True
+  ),
+  # The published code tests for the prefix `avg-last-` first.
+  "avg-last-concat-N": _PoolingRule("mean", _published_blocks, "= avg-last-N", last_digit=True),
+  "avg-last-last-N": _PoolingRule("mean", lambda last, n: (last + 1 - n,), "the block -N", last_digit=True),
+  "avg-top-N": _PoolingRule("mean", _top_blocks, "the last N blocks"),
+  "concat-top-N": _PoolingRule("concat", _top_blocks),
+  "cls": _PoolingRule("cls", _no_blocks, "the pooled output"),
+  "cls-token": _PoolingRule("token", _last_block, declared=("cls", "cls_token")),
+  "max": _PoolingRule("max", _last_block, "the maximum over the tokens", declared=("max", "max_tokens")),
+  WORD_ROWS: _PoolingRule("words", _no_blocks, "the word embeddings alone"),
+  "mix-S": _PoolingRule("mix", _last_block, "word-rows with share S, and avg, concatenated; mix = mix-0.6"),
+}
 _HELP = [f"{name} ({values.help})" if values.help else name for name, values in POOLINGS.items()]
 ALLOWED = ", ".join(_HELP)
 # {pooling in 1_Pooling/config.json: our name}
@@ -156,7 +142,7 @@ class Pooling:
   """Pooling of hidden states, resolved for a model's number of blocks.
 
   `blocks` are the numbers of the transformer's blocks, 1 is the first; also their indices among transformers'
-  `hidden_states`, whose 0 is the embedding layer. `shares` are those of concatenated views in a calibration's mix.
+  `hidden_states`, whose 0 is the embedding layer. `shares`: weights of concatenated views in a calibration's mix.
   """
 
   name: str

@@ -84,7 +84,7 @@ class SentenceEncoder(TransformerEncoder):
     The layer is one of the process's Keras, which is that of `tf.keras`.
 
     Args:
-      trainable: whether it has the weights as `trainable_variables`, those on which the embedding depends, and
+      trainable: whether it has the weights as `trainable_variables`, as far as the embedding depends on them, and
         `training=True` means dropout. The encoder returns the embeddings of the weights as they are at each time.
       sentence_embedding_type: see `pooling`.
       max_seq_length: see `encode`; ids are taken as they are.
@@ -110,34 +110,36 @@ def load_encoder(
   cache_dir: str | os.PathLike | None = None,
   **settings: Any,
 ) -> tuple[Any, dict[str, Any]]:
-  """Loads the encoder that an identity at `where` names, or `model`; `settings` replace those of the identity.
+  """Loads the encoder that an identity at `where` names, or `model`; `settings` replace the identity's.
 
   Returns the encoder, and the arguments sentence_embedding_type, max_seq_length and low_dim as far as they are known.
   """
-  # First the settings of the fit, then those that the user gives in their place.
+  # First the settings of the fit, then the user's in their place.
   arguments: dict[str, Any] = {}
-  chosen = model
+  name: Any = model
   if isinstance(identity, EncoderIdentity):
     arguments = identity.settings.saved()
-    chosen = model or identity.name
-  if chosen is None:
+    name = model or identity.name
+  if name is None:
     raise EncoderError(f"{where}: fitted on {identity or 'an unknown encoder'}; name it, as model=mini", "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
   if model is not None:
-    for name in keywords("of_files", False):
-      arguments.pop(name, None)
+    for keyword in keywords("of_files", False):
+      arguments.pop(keyword, None)
   if settings.get("token_weights") == "uniform":
     arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
-  loading = {name: arguments.pop(name) for name in EncoderSettings().arguments(LOADING) if name in arguments}
-  if isinstance(chosen, TextEncoder):
-    own = chosen.settings.arguments(LOADING)
-    for name in own.keys() & settings.keys():
-      if settings[name] != own[name]:
-        raise ConfigError(f"{name}={settings[name]}: the encoder is already loaded, with {own[name]}", name)
-    return chosen, arguments
+  loading_keywords = EncoderSettings().arguments(LOADING).keys() & arguments.keys()
+  loading = {keyword: arguments.pop(keyword) for keyword in loading_keywords}
+  if isinstance(name, TextEncoder):
+    loaded = name.settings.arguments(LOADING)
+    for keyword in loaded.keys() & settings.keys():
+      if settings[keyword] != loaded[keyword]:
+        message = f"{keyword}={settings[keyword]}: the encoder is already loaded, with {loaded[keyword]}"
+        raise ConfigError(message, keyword)
+    return name, arguments
   try:
-    return SentenceEncoder.from_pretrained(chosen, cache_dir=cache_dir, **loading), arguments
+    return SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **loading), arguments
   except EncoderError as error:
     if model is not None:
       raise

@@ -31,7 +31,7 @@ NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
 class EncoderSettings(Settings):
   """Encoder, pooling, precision and caches.
 
-  Metadata of a field, besides those of `io.settings.setting`: `part` (above); `keyword`, its name in
+  Metadata of a field, besides the keywords of `io.settings.setting`: `part` (above); `keyword`, its name in
   `SentenceEncoder.from_pretrained` if that is not the flag's; `saved=False` if an identity does not hold it;
   `decides=False` if it changes no embedding, or only through a checksum that the identity holds;
   `of_files=True` if the files of another encoder decide it, not the identity of a saved calibration.
@@ -181,7 +181,7 @@ class EncoderSettings(Settings):
 
   @property
   def pooling_name(self) -> str:
-    """Name of the pooling for an experiment's name: sentence_embedding_type, or the default of such encoders."""
+    """Name of the pooling for an experiment's name: sentence_embedding_type, or the default of this kind of encoder."""
     default = DEFAULT_POOLING
     if self.encoder_name.startswith(STATIC):
       default = WORD_ROWS

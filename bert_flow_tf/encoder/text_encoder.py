@@ -99,11 +99,6 @@ class TextEncoder(abc.ABC):
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
 
-  @property
-  def tokenizer_checksum(self) -> str:
-    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
-    return self.tokenizer.checksum
-
   def check_has_tokens(self, calibration: str) -> None:
     """Raises a ConfigError if it has no word pieces, of which a calibration takes the characters."""
     if not self.has_tokens:
@@ -125,7 +120,7 @@ class TextEncoder(abc.ABC):
   ) -> np.ndarray:
     """Embeds sentences, without dropout: each distinct sentence once, in batches of similar length.
 
-    The cache is written after every 16384 sentences, which a killed run loses at most.
+    The cache is written after every 16384 sentences; a killed run loses no more.
 
     Args:
       sentences: n sentences, as `check_sentences` takes them: a list of str, a string tensor, ...
@@ -166,11 +161,11 @@ class TextEncoder(abc.ABC):
     if missing.size:
       with Progress(len(unique), show_progress is not False, done=int(cached.sum())) as progress:
         for start in range(0, len(missing), CHUNK_SENTENCES):
-          chosen = missing[start : start + CHUNK_SENTENCES]
-          chunk = [unique[i] for i in chosen]
+          rows_of_chunk = missing[start : start + CHUNK_SENTENCES]
+          chunk = [unique[i] for i in rows_of_chunk]
           values = self._embed_texts(chunk, pooling, max_seq_length, batch_size, progress)
-          self._check_finite(values, first[chosen])
-          embeddings[chosen] = values
+          self._check_finite(values, first[rows_of_chunk])
+          embeddings[rows_of_chunk] = values
           if cache is not None:
             cache.save(key, chunk, values)
     if len(unique) == len(sentences):
@@ -227,7 +222,7 @@ class TextEncoder(abc.ABC):
     return EncoderIdentity(
       name=saved_name,
       weights_sha256=self.weights_checksum,
-      tokenizer_sha256=self.tokenizer_checksum,
+      tokenizer_sha256=self.tokenizer.checksum,
       pooling=(pooling.kind, *pooling.blocks),
       architecture=architecture,
       settings=EncoderSettings.of(**settings),

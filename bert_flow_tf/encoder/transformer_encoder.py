@@ -64,8 +64,8 @@ class TransformerEncoder(TextEncoder):
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
     loaded = load_model(settings)
-    chosen = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
-    tokenizer = load_tokenizer(loaded.files, loaded.name, chosen)
+    given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+    tokenizer = load_tokenizer(loaded.files, loaded.name, given)
     tokenizer.check_ids(loaded.model.config.vocab_size)
     loaded.declared.check_letter_case(tokenizer.do_lower_case)
     token_weights = settings.token_weights or loaded.declared.token_weights
@@ -90,7 +90,7 @@ class TransformerEncoder(TextEncoder):
     self._functions: dict[Pooling, Callable] = {}
     if not self.is_static:
       self.bert.compute_in(precision, frozen)
-    # Devices with a copy of the weights, which embed together: those of the strategy in whose scope they were made.
+    # Devices with a copy of the weights, which embed together: of the strategy in whose scope the weights were created.
     self._strategy, self._replicas = getattr(self.bert.weights[0], "distribute_strategy", None), 1
     if self._strategy is not None:
       count = self._strategy.num_replicas_in_sync
@@ -114,7 +114,7 @@ class TransformerEncoder(TextEncoder):
 
   def count_params(self) -> int:
     """Returns the number of weights."""
-    return self.bert.count_params()
+    return sum(weight.shape.num_elements() for weight in self.bert.weights)
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
     """Returns {name in Google's checkpoints: float32 array} of every weight."""
@@ -178,14 +178,13 @@ class TransformerEncoder(TextEncoder):
     if not isinstance(pooling, Pooling):
       pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
     if pooling.kind == "cls" and not self.has_pooler:
-      problem = f"'{self.name}' has no weights for the pooled output; use an average such as avg-first-last"
+      problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
     return pooling
 
   @functools.cached_property
   def characters(self) -> CharacterTable:
-    """The characters of its word pieces, by the sentences of `frequency_corpus`, or those of the package."""
-    self.check_has_tokens("characters")
+    """The characters of its word pieces, by the sentences of `frequency_corpus`, or by general English."""
     weights: Any = self.token_weights
     if weights is None or weights.frequency_corpus is None:
       weights = make_token_weights("idf", self.tokenizer)
@@ -277,14 +276,14 @@ class TransformerEncoder(TextEncoder):
     """
     if pooling not in self._functions:
       spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
-      of_replica = functools.partial(self.embed_batch, pooling=pooling)
+      embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
 
       @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
       def embed(batches):
         if len(batches) == 1:
-          return [of_replica(*batches[0])]
+          return [embed_on_replica(*batches[0])]
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
-        return strategy.experimental_local_results(strategy.run(of_replica, args=dealt))
+        return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
       self._functions[pooling] = embed
     return self._functions[pooling]

@@ -59,10 +59,10 @@ def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer
     (files.folder / files_lib.CONFIG).write_text(json.dumps(values), encoding="utf-8")
     _write_tokenizer(tokenizer, files.folder)
     name = model.name_or_path or model.name
-    own = load_tokenizer(files, name)
+    converted = load_tokenizer(files, name)
     files.json(files_lib.TOKENIZER_CONFIG)  # before the folder is deleted
-  own.check_ids(model.config.vocab_size)
-  return LoadedModel(bert, name, files, is_user_model=True), own
+  converted.check_ids(model.config.vocab_size)
+  return LoadedModel(bert, name, files, is_user_model=True), converted
 
 
 def _check_has_no_code_of_the_user(encoder: Any) -> None:
@@ -96,7 +96,7 @@ def _check_computes_the_same(bert: Transformer, encoder: Any, tolerance: float) 
 
 
 def _write_tokenizer(tokenizer, folder):
-  """Writes the files of a tokenizer, or copies those of a folder."""
+  """Writes the files of a tokenizer, or copies the files of its folder."""
   if isinstance(tokenizer, SentenceTokenizer):
     for name, content in tokenizer.files().items():
       (folder / name).write_bytes(content)

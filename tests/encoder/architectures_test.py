@@ -110,8 +110,8 @@ def test_precision_and_longest_text(golden):
   encoder, reference, sentences = golden
   halves = SentenceEncoder.from_pretrained(encoder.name, precision="bfloat16")
   assert 0 < np.abs(halves.encode(sentences, "avg") - reference["avg"]).max() < 0.2
-  most = 130 - 2 * encoder.bert.config.architecture.counts_from_pad
-  assert np.isfinite(encoder.encode(["a " * 500], max_seq_length=most)).all()
+  limit = 130 - 2 * encoder.bert.config.architecture.counts_from_pad
+  assert np.isfinite(encoder.encode(["a " * 500], max_seq_length=limit)).all()
   with pytest.raises(BertFlowError, match=f"to {most}, the positions"):
     encoder.encode(["a"], max_seq_length=most + 1)
 
@@ -176,9 +176,9 @@ def test_own_model(golden):
   name = f"TF{encoder.bert.config.architecture.name}Model"
   if not hasattr(tf_bert(), name):
     pytest.skip(f"transformers never had a {name}")
-  own = getattr(tf_bert(), name).from_pretrained(encoder.name)
+  user_model = getattr(tf_bert(), name).from_pretrained(encoder.name)
   tokenizer = transformers.AutoTokenizer.from_pretrained(encoder.name)
-  np.testing.assert_allclose(SentenceEncoder(own, tokenizer).encode(sentences, "avg"), reference["avg"], atol=1e-5)
+  np.testing.assert_allclose(SentenceEncoder(user_model, tokenizer).encode(sentences, "avg"), reference["avg"], atol=1e-5)
 
 
 @pytest.mark.parametrize(("pad_id", "by"), [(0, 2), (3, -2)])
@@ -212,7 +212,7 @@ def test_useless_settings(folder):
   for name, value in {"strip_accents": True, "max_input_chars_per_word": 50}.items():
     with pytest.raises(BertFlowError, match=f"{name}={value}: .* leave it out"):
       SentenceEncoder.from_pretrained(folder, **{name: value})
-  assert load_tokenizer(golden_encoder("mpnet"), chosen={"strip_accents": False}).settings == {
+  assert load_tokenizer(golden_encoder("mpnet"), overrides={"strip_accents": False}).settings == {
     "do_lower_case": True,
     "strip_accents": False,
     "tokenize_chinese_chars": True,

@@ -30,7 +30,7 @@ TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
 _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
-# know, so the checksums of a folder that it has trained and saved again are those of the folder before.
+# know, so the checksums of a folder that it has trained and saved again are the checksums of the folder before.
 SAVED_BY_TRANSFORMERS = "transformers_version"
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -112,7 +112,7 @@ class EncoderFiles:
     raise EncoderError(f"{self.folder}: no weights; expected model.safetensors or tf_model.h5{hint}")
 
   def _paths_of(self, name):
-    """Returns the path of a weights file, or those of an index and of the files that it lists."""
+    """Returns the path of a weights file, or the paths of an index and of the files that it lists."""
     if not name.endswith(".index.json"):
       return [self.folder / name]
     path = self.folder / name

@@ -78,7 +78,7 @@ def load(
 ) -> Transformer | np.ndarray:
   """Returns the transformer of a checkpoint, a prefix or a folder with one, or its word embeddings alone.
 
-  `changes` and `word_rows` are those of `hugging_face.load`.
+  `changes`: values in place of the file's, as hidden_act. `word_rows`: whether only word embeddings are read.
   """
   values = read_config(config_path) | changes
   # Google's models have no word embeddings to spare.

@@ -23,7 +23,7 @@ class LoadedModel:
     files: the files of its tokenizer.
     declared: pooling, length and letter case that its files declare.
     revision: commit of a model of the hub; None for others.
-    is_user_model: whether its variables are those of a model object of the user's.
+    is_user_model: whether it shares its variables with a model object of the user's.
   """
 
   model: Any
@@ -83,7 +83,7 @@ def _given_file(argument, value):
 
 
 def _check_settings(settings: EncoderSettings, source: Source) -> None:
-  """Raises ConfigError for a setting that such files have no use for."""
+  """Raises ConfigError for a setting without a use for these files."""
   useless = {"saved_model_output": "is no SavedModel"}
   if source.static:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")

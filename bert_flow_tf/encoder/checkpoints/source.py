@@ -66,7 +66,7 @@ def find(settings: EncoderSettings) -> Source:
   static = shown.startswith(STATIC)
   name = shown.removeprefix(STATIC)
   if static and (not name or name.startswith(STATIC)):
-    raise EncoderError(f"model='{shown}': expected {STATIC}NAME of a BERT, such as {STATIC}mini", "model")
+    raise EncoderError(f"model='{shown}': expected {STATIC}NAME of a BERT, as {STATIC}mini", "model")
   revision = settings.model_revision
   if revision is not None and not _REVISION.fullmatch(revision):
     raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", "revision")
@@ -86,7 +86,7 @@ def find(settings: EncoderSettings) -> Source:
   elif _HUB_ID.fullmatch(name):
     folder = _hub_folder(name, shown, settings)
   else:
-    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id such as org/name"
+    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id org/name"
     if not static:
       expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
     raise EncoderError(f"model={shown}: no such folder or name; expected {expected}", "model")
@@ -120,7 +120,7 @@ def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
   """Returns the cached snapshot of a hub model if it has all files, else None."""
   try:
     # huggingface_hub 2 raises an error for a snapshot without a file of the repository that the patterns match, and
-    # only one format of the weights is there.
+    # a snapshot has only one format of the weights.
     folder = _snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL + _MODULES))
     files = EncoderFiles(folder)
     files.find_weights()

@@ -80,19 +80,19 @@ def find_prefix(path: str | os.PathLike) -> str:
   names = tf1_prefixes_in(path)
   if not names:
     raise EncoderError(f"{path}: no checkpoint; expected a file model.ckpt-N.index in this folder")
-  chosen = names[0]
+  name = names[0]
   if _GOOGLE in names:
-    chosen = _GOOGLE
+    name = _GOOGLE
   elif len(names) > 1:
-    chosen = _latest(path)
-  if chosen not in names:
+    name = _latest(path)
+  if name not in names:
     listed = ", ".join(names)
     raise EncoderError(
       f"{path}: several checkpoints ({listed}), and no file `{_STATE}` names the latest; give a prefix"
     )
   if len(names) > 1:
-    logging.info("%s holds %d checkpoints (%s): %s is used", path, len(names), ", ".join(names), chosen)
-  return os.path.join(path, chosen)
+    logging.info("%s holds %d checkpoints (%s): %s is used", path, len(names), ", ".join(names), name)
+  return os.path.join(path, name)
 
 
 def _latest(folder):

@@ -72,4 +72,4 @@ def check_names(names: Collection[str], expected: Collection[str], where: str) -
   groups = {"missing": sorted(set(expected) - set(names)), "unknown": sorted(set(names) - set(expected))}
   lists = [f"{len(group)} {kind}: {', '.join(group)}" for kind, group in groups.items() if group]
   if lists:
-    raise EncoderError(f"{where}: its variables are not those of the BERT in bert_config.json; {'; '.join(lists)}")
+    raise EncoderError(f"{where}: bert_config.json describes a BERT of other variables; {'; '.join(lists)}")

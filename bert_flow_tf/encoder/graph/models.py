@@ -53,7 +53,7 @@ class BytePairs:
     return tf.RaggedTensor.from_value_rowids(ids, rows, n, validate=False)
 
   def _merge(self, ids, rows, n):
-    """Returns ids and rows after the merges of the lowest rank in each row, and whether there was one."""
+    """Returns ids and rows after the merges of the lowest rank in each row, and whether any pair was merged."""
     left = tf.cast(ids, tf.int64)
     index, found = find(self._keys, left[:-1] * self._size + left[1:])
     found &= rows[:-1] == rows[1:]
@@ -122,7 +122,7 @@ class Unigram:
     """Returns pieces that end at each character, the longest first, 0 for none: int32 [longest, characters]."""
     size = tf.size(rows)
 
-    def lengthen(length, starts, nodes, columns):
+    def extend_by_one(length, starts, nodes, columns):
       ends = starts + length
       inside = (ends < size) & (tf.gather(rows, tf.minimum(ends, size - 1)) == tf.gather(rows, starts))
       starts, nodes, ends = starts[inside], nodes[inside], ends[inside]
@@ -134,30 +134,30 @@ class Unigram:
     columns = tf.TensorArray(tf.int32, self._longest, element_shape=[None])
     shapes = [tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None]), tf.TensorShape(None)]
     start = [0, tf.range(size), tf.zeros([size], tf.int64), columns]
-    going = tf.while_loop(lambda length, *_: length < self._longest, lengthen, start, shapes)
-    found = going[-1].stack()
+    loop_state = tf.while_loop(lambda length, *_: length < self._longest, extend_by_one, start, shapes)
+    found = loop_state[-1].stack()
     single = tf.where(found[-1:] == 0, self._other, found[-1:])
     return tf.concat([found[:-1], single], 0)
 
   def _best(self, found, position, n):
     """Returns the row of `found` with the last piece of the best path to each character, in the order of positions."""
-    # Words are sorted by length: those that have a character at a position are the first ones.
+    # Words are sorted by length: the first words have a character at a position, the others have none.
     counts = tf.math.bincount(position)
     offsets = tf.cumsum(counts, exclusive=True)
 
-    def advance(i, window, chosen):
+    def advance(i, window, best):
       count, offset = counts[i], offsets[i]
       window = window[:, :count]
       scores = window + tf.gather(self._scores, found[:, offset : offset + count])
       window = tf.concat([window[1:], tf.reduce_max(scores, 0, keepdims=True)], 0)
-      return i + 1, window, chosen.write(i, tf.argmax(scores, 0, tf.int32))
+      return i + 1, window, best.write(i, tf.argmax(scores, 0, tf.int32))
 
-    chosen = tf.TensorArray(tf.int32, tf.size(counts), infer_shape=False, element_shape=[None])
+    best = tf.TensorArray(tf.int32, tf.size(counts), infer_shape=False, element_shape=[None])
     outside = tf.fill([self._longest - 1, n], tf.constant(-np.inf, tf.float64))
     window = tf.concat([outside, tf.zeros([1, n], tf.float64)], 0)
     shapes = [tf.TensorShape([]), tf.TensorShape([self._longest, None]), tf.TensorShape(None)]
-    going = tf.while_loop(lambda i, *_: i < tf.size(counts), advance, [0, window, chosen], shapes)
-    return going[-1].concat()
+    loop_state = tf.while_loop(lambda i, *_: i < tf.size(counts), advance, [0, window, best], shapes)
+    return loop_state[-1].concat()
 
 
 def _on_path(lengths, position, rows):
@@ -167,13 +167,13 @@ def _on_path(lengths, position, rows):
   last = tf.concat([rows[1:] != rows[:-1], [True]], 0)[:size]
   before = tf.where(position >= lengths, place - lengths, place)
 
-  def double(width, marked, before):
+  def double_step(width, marked, before):
     marked = tf.tensor_scatter_nd_max(marked, before[:, tf.newaxis], marked)
     return width * 2, marked, tf.gather(before, before)
 
   longest = tf.reduce_max(tf.concat([position, [0]], 0)) + 1
   start = [tf.constant(1), tf.cast(last, tf.int32), before]
-  return tf.while_loop(lambda width, *_: width < longest, double, start)[1] > 0
+  return tf.while_loop(lambda width, *_: width < longest, double_step, start)[1] > 0
 
 
 def find(keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,7 +1,7 @@
 """Normalizers and splitters of a tokenizer.json as TensorFlow graphs, with the words of `tokenizers`.
 
-What `tokenizers` does with each character is asked of it when the graph is made, so that neither its Unicode version
-nor the server's matters.
+When the graph is made, `tokenizers` is asked about each character, so that neither its Unicode version nor the
+server's matters.
 """
 
 import functools

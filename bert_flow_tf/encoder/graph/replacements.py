@@ -49,7 +49,7 @@ class Replacements:
     return tf.strings.unicode_encode(result, "UTF-8")
 
   def _of_graphemes(self, codes, rows, index, found):
-    """Returns index and found, for the first characters of short graphemes those of them; and which to drop."""
+    """Returns index and found, with whole short graphemes at their first characters; and the characters to drop."""
     size = tf.size(codes)
     first = _begins_grapheme(codes, rows)
     grapheme = tf.cumsum(tf.cast(first, tf.int32)) - 1
@@ -87,7 +87,7 @@ def _begins_grapheme(codes, rows):
 
 @functools.cache
 def _grapheme_classes() -> list[np.ndarray]:
-  """Returns sorted code points: those that extend a grapheme, control characters, those that the next one extends."""
+  """Returns sorted code points: extending the grapheme before, control characters, joined with the next character."""
   # They show in what `tokenizers` does with a map of one character.
   letter = normalizers.Precompiled(_charsmap("a")).normalize_str
   sign = normalizers.Precompiled(_charsmap(_NUMBER_SIGN)).normalize_str

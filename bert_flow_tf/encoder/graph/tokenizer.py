@@ -29,13 +29,13 @@ from bert_flow_tf.encoder.graph.normalizers import (
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 
-# FastWordpiece counts bytes; a character has at most so many in UTF-8.
+# FastWordpiece counts bytes; a character has up to 4 in UTF-8.
 _BYTES = 4
 _PRIVATE = 0xF0000
 # {binary digit: a byte that UTF-8 does not have}
 _BITS = {"0": 0xFD, "1": 0xFE}
-# Of a text, so many bytes for each token of max_seq_length are read, or those of the longest word if they are more:
-# more than normal text ever needs.
+# Bytes of a text that are read per token of max_seq_length, or those of the longest word if they are more: more than
+# normal text ever needs.
 BYTES_PER_TOKEN = 1024
 # {setting of a model in tokenizer.json: allowed values}
 _SETTINGS = {
@@ -78,12 +78,12 @@ class GraphTokenizer:
 
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
-    most = self.max_seq_length - 2
+    max_pieces = self.max_seq_length - 2
     texts = tf.strings.substr(texts, 0, self._model.bytes_per_token * self.max_seq_length)
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
-    pieces = self._model(texts, most)
-    lengths = tf.cast(tf.minimum(pieces.row_lengths(), most), tf.int32) + 2
-    ids = tf.pad(pieces.to_tensor(self.pad_id)[:, :most], [[0, 0], [1, 1]], constant_values=self.pad_id)
+    pieces = self._model(texts, max_pieces)
+    lengths = tf.cast(tf.minimum(pieces.row_lengths(), max_pieces), tf.int32) + 2
+    ids = tf.pad(pieces.to_tensor(self.pad_id)[:, :max_pieces], [[0, 0], [1, 1]], constant_values=self.pad_id)
     position = tf.range(tf.shape(ids)[1])
     ids = tf.where(position == lengths[:, tf.newaxis] - 1, self.sep_id, ids)
     ids = tf.where(position >= lengths[:, tf.newaxis], self.pad_id, ids)
@@ -114,21 +114,21 @@ class _Composed:
       self._split = [added.separate, *self._split]
       self._pieces = added
 
-  def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
-    """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
+  def __call__(self, texts: tf.Tensor, max_pieces: int) -> tf.RaggedTensor:
+    """Texts string [n] -> ids int32 [n, (pieces)], of the first `max_pieces` words."""
     for step in self._normalize:
       texts = step(texts)
-    texts = tf.strings.substr(texts, 0, self._pieces.characters_per_token * (most + 2), unit="UTF8_CHAR")
+    texts = tf.strings.substr(texts, 0, self._pieces.characters_per_token * (max_pieces + 2), unit="UTF8_CHAR")
     for step in self._split:
       texts = step(texts)
-    words = split(texts)[:, :most]
+    words = split(texts)[:, :max_pieces]
     distinct, places = tf.unique(words.flat_values)
     pieces = self._pieces(distinct).with_row_splits_dtype(tf.int64)
     return words.with_flat_values(tf.gather(pieces, places)).merge_dims(1, 2)
 
 
 class AddedTokens:
-  """Tokens of byte-level BPE that are no pieces, such as ModernBERT's runs of blanks: found first, and never split.
+  """Tokens of byte-level BPE that are no pieces, as ModernBERT's runs of blanks: found first, and never split.
 
   While text is split, each is a word of bytes that UTF-8 does not have, which spell its number.
   """
@@ -201,10 +201,10 @@ class WordPiece:
     except Exception as error:  # pybind turns the builder's status into RuntimeError or ValueError
       raise EncoderError(f"TF Text's FastWordpiece cannot search vocab.txt ({error})") from error
 
-  def __call__(self, texts: tf.Tensor, most: int) -> tf.RaggedTensor:
-    """Texts string [n] -> ids int32 [n, (pieces)], of the first `most` words."""
+  def __call__(self, texts: tf.Tensor, max_pieces: int) -> tf.RaggedTensor:
+    """Texts string [n] -> ids int32 [n, (pieces)], of the first `max_pieces` words."""
     # Every word has at least one token, so later words cannot fit. This bounds the work for long texts.
-    words = tf.strings.split(self.words(texts))[:, :most]
+    words = tf.strings.split(self.words(texts))[:, :max_pieces]
     flat = words.flat_values
     long = tf.strings.length(flat, unit="UTF8_CHAR") > self._max_characters
     words = words.with_flat_values(tf.where(long, self._unknown, flat))
@@ -213,7 +213,7 @@ class WordPiece:
   def words(self, texts: tf.Tensor) -> tf.Tensor:
     """Normalizes texts and separates their words by spaces: string [n] -> string [n].
 
-    The steps and their order are those of BertNormalizer and BertPreTokenizer.
+    BertNormalizer and BertPreTokenizer have the same steps in the same order.
     """
     texts = _replace(texts, "dropped", "")
     texts = _replace(texts, "space", " ")

@@ -118,7 +118,7 @@ class SavedModelEncoder(VectorEncoder):
     return sum(int(np.prod(variable.shape)) for variable in self.variables)
 
   def check_max_seq_length(self, max_seq_length: int | None) -> int:
-    """Returns the number that stands for whole texts; EncoderError for another one."""
+    """Returns the number that stands for whole texts; EncoderError for another number."""
     if max_seq_length not in (None, STATIC_MAX_SEQ_LENGTH):
       message = f"max_seq_length={max_seq_length}: {self.name} takes whole texts, not tokens; leave it out"
       raise EncoderError(message, "max_seq_length")
@@ -137,13 +137,13 @@ class SavedModelEncoder(VectorEncoder):
     start = 0
     while start < len(texts):
       count = sentences_of_step(1 + int(lengths[order[start]]) // _BYTES_PER_TOKEN, batch_size, has_gpu)
-      chosen = order[start : start + count]
+      batch = order[start : start + count]
       try:
-        embeddings[chosen] = self.of_text(tf.constant(encoded[chosen])).numpy()
+        embeddings[batch] = self.of_text(tf.constant(encoded[batch])).numpy()
       except tf.errors.OpError as error:
-        which = f"one of {len(chosen)} texts, the first {texts[chosen[0]][:60]!r}"
+        which = f"one of {len(batch)} texts, the first {texts[batch[0]][:60]!r}"
         raise EncoderError(f"model={self.name}: it fails on {which} ({first_line(error)})") from error
-      progress.update(len(chosen))
+      progress.update(len(batch))
       start += count
     return embeddings
 
@@ -205,7 +205,7 @@ def _load(name, folder):
       loaded = other_thread.submit(tf.saved_model.load, str(folder)).result()
   except Exception as error:  # of protocol buffers, files and any operation
     reason = files_lib.reason(next(folder.glob(_FILES[0])), error)
-    mend = "copy or save it again; packages with its operations, such as tensorflow-text, must be installed"
+    mend = "copy or save it again; packages with its operations, as tensorflow-text, must be installed"
     raise EncoderError(f"model={name}: its SavedModel cannot be loaded ({reason}); {mend}", "model") from error
   if hasattr(loaded, "prune"):
     raise EncoderError(f"model={name}: expected a SavedModel of TensorFlow 2, got a graph of TensorFlow 1", "model")

@@ -38,7 +38,7 @@ class VectorEncoder(TextEncoder):
     self.settings.check_useful(useless)
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
-    """Returns the pooling; ConfigError for another one, as there are no blocks."""
+    """Returns the only pooling; ConfigError for the name of another pooling, as it has no blocks."""
     if sentence_embedding_type not in (None, self.only_pooling.name, self.only_pooling):
       message = f"sentence_embedding_type={sentence_embedding_type}: {self.name} gives vectors, not blocks to pool"
       raise ConfigError(f"{message}; leave it out", "sentence_embedding_type")
@@ -46,7 +46,7 @@ class VectorEncoder(TextEncoder):
 
   def check_has_transformer(self, purpose: str) -> NoReturn:
     """Raises EncoderError; `purpose`: what it cannot do, "be trained"."""
-    raise EncoderError(f"model={self.name}: {self.kind} cannot {purpose}; use a BERT, such as mini", "model")
+    raise EncoderError(f"model={self.name}: {self.kind} cannot {purpose}; use a BERT, as mini", "model")
 
   def pooled_batch(self, *args: Any, **kwargs: Any) -> NoReturn:
     """Raises EncoderError: it has no ids."""

@@ -40,11 +40,11 @@ class WordVectors:
     """Reads `wanted` words, or all, of a text file of GloVe."""
     # As many fields at the end of a line as the first line has are the vector; the rest is the word, which contains
     # spaces a few times in GloVe 840B. Of a repeated word the first vector is used.
-    kept = None
+    wanted_bytes = None
     if wanted is not None:
-      kept = frozenset(map(_utf8, wanted))
+      wanted_bytes = frozenset(map(_utf8, wanted))
     path = os.fspath(path)
-    rows, vectors, checksum = _read(path, kept, show_progress is not False)
+    rows, vectors, checksum = _read(path, wanted_bytes, show_progress is not False)
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
     return cls(vectors, rows, f"{PREFIX}{path}", checksum)
 

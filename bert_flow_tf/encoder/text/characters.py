@@ -30,8 +30,8 @@ class CharacterTable:
 
   By `weights`, df_v of N sentences have v, and none a piece with a digit; df_g is the sum of the df_v of the pieces
   with g, at most N. The r_g are unit vectors (exact, sparse), or vectors of random signs (dense), whose products
-  differ from those of unit vectors by some 1 / sqrt(dim). Special tokens and punctuation have rows of zeros; years,
-  which have no weight in an embedding, count. `sizes` are those of the n-grams; () gives tf-idf of word pieces.
+  differ by some 1 / sqrt(dim). Special tokens and punctuation have rows of zeros; years, which have no weight in an
+  embedding, count. `sizes`: numbers of characters of the n-grams; () gives tf-idf of word pieces.
   """
 
   def __init__(self, tokenizer: SentenceTokenizer, weights: TokenWeights, sizes: Sequence[int] = NGRAMS) -> None:
@@ -50,8 +50,8 @@ class CharacterTable:
       ends.append(len(columns))
     shape = len(ends) - 1, len(numbers)
     has = scipy.sparse.csr_array((np.ones(len(columns)), columns, ends), shape)
-    of_ngrams = _idf(np.minimum(frequencies @ has, total), total)
-    self._rows = scipy.sparse.diags_array(_idf(frequencies, total)) @ _unit(has.multiply(of_ngrams).tocsr())
+    weights_of_ngrams = _idf(np.minimum(frequencies @ has, total), total)
+    self._rows = scipy.sparse.diags_array(_idf(frequencies, total)) @ _unit(has.multiply(weights_of_ngrams).tocsr())
     self.dense = functools.cache(self._dense)
 
   @functools.cached_property

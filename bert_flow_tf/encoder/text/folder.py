@@ -32,26 +32,26 @@ _NEEDED = ("cls_token", "sep_token", "pad_token")
 
 
 def load_tokenizer(
-  folder: str | os.PathLike | EncoderFiles, name: str | None = None, chosen: dict[str, Any] | None = None
+  folder: str | os.PathLike | EncoderFiles, name: str | None = None, overrides: dict[str, Any] | None = None
 ) -> SentenceTokenizer:
   """Returns the tokenizer of an encoder's folder.
 
   Args:
     folder: the folder or its files.
     name: name of the model, if it is not the folder's, as in a snapshot of the hub; it can decide the letter case.
-    chosen: settings that replace those of the files, if they are not None. `vocab_file` in it has the name of the
+    overrides: settings in place of the files', if they are not None. `vocab_file` in it has the name of the
       vocabulary in the folder, if that is not vocab.txt.
 
   Raises:
     EncoderError: a file of the tokenizer is missing or damaged.
   """
-  chosen = chosen or {}
+  overrides = overrides or {}
   files: Any = folder
   if not isinstance(folder, EncoderFiles):
     files = EncoderFiles(pathlib.Path(folder))
-  if chosen.get("vocab_file") is None and not files.reads_vocab_txt:
-    return FolderTokenizer.of_files(files, chosen)
-  return SentenceTokenizer.from_vocab_txt(files, name, chosen)
+  if overrides.get("vocab_file") is None and not files.reads_vocab_txt:
+    return FolderTokenizer.of_files(files, overrides)
+  return SentenceTokenizer.from_vocab_txt(files, name, overrides)
 
 
 class FolderTokenizer(SentenceTokenizer):
@@ -93,8 +93,8 @@ class FolderTokenizer(SentenceTokenizer):
     self._use(backend, pieces)
 
   @classmethod
-  def of_files(cls, files: EncoderFiles, chosen: dict[str, Any]) -> "FolderTokenizer":
-    """Loads the tokenizer of a folder with a config.json; `chosen` replaces settings of its files."""
+  def of_files(cls, files: EncoderFiles, overrides: dict[str, Any]) -> "FolderTokenizer":
+    """Loads the tokenizer of a folder with a config.json; `overrides` replaces settings of its files."""
     config = _config(files)
     path = _find(files)
     try:
@@ -107,7 +107,7 @@ class FolderTokenizer(SentenceTokenizer):
     specials = {}
     for key, default in files.architecture.specials.items():
       specials[key] = config.get(key) or default
-    _set_normalizer(backend, config, chosen, path)
+    _set_normalizer(backend, config, overrides, path)
     return cls(backend, specials, path)
 
   def files(self) -> dict[str, bytes]:
@@ -148,13 +148,13 @@ class Pieces:
   def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
     self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
 
-  def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
-    """Returns int32 arrays [seq_len] of at most `most` pieces and the two tokens, and how many pieces are cut off."""
+  def __call__(self, texts: Sequence[str], max_pieces: int) -> tuple[list[np.ndarray], int]:
+    """Returns int32 arrays [seq_len] of at most `max_pieces` pieces and the two tokens; and how many are cut off."""
     rows, cut = [], 0
     for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
       ids = encoding.ids
-      cut += max(len(ids) - most, 0)
-      rows.append(np.array([self._cls_id, *ids[:most], self._sep_id], np.int32))
+      cut += max(len(ids) - max_pieces, 0)
+      rows.append(np.array([self._cls_id, *ids[:max_pieces], self._sep_id], np.int32))
     return rows, cut
 
 
@@ -177,23 +177,23 @@ def _config(files):
   return first | second
 
 
-def _set_normalizer(backend, config, chosen, path):
+def _set_normalizer(backend, config, overrides, path):
   """Sets the values of the normalizer and the limit of a word that the files or the user give explicitly."""
   is_bert = type(backend.normalizer) is tokenizers.normalizers.BertNormalizer
   for name, key in _NORMALIZER.items():
-    value = chosen.get(name)
+    value = overrides.get(name)
     if value is not None and not is_bert:
       raise ConfigError(f"{name}={value}: {path} has no BERT normalizer that could use it; leave it out", name)
     if value is None:
       value = config.get(name)
     if value is not None and is_bert:
       setattr(backend.normalizer, key, value)
-  if is_integer(chosen.get(_MAX_CHARS), 1):
+  if is_integer(overrides.get(_MAX_CHARS), 1):
     if type(backend.model) is not tokenizers.models.WordPiece:
       raise ConfigError(
-        f"{_MAX_CHARS}={chosen[_MAX_CHARS]}: {path} has no WordPiece that could use it; leave it out", _MAX_CHARS
+        f"{_MAX_CHARS}={overrides[_MAX_CHARS]}: {path} has no WordPiece that could use it; leave it out", _MAX_CHARS
       )
-    backend.model.max_input_chars_per_word = chosen[_MAX_CHARS]
+    backend.model.max_input_chars_per_word = overrides[_MAX_CHARS]
   # As in transformers, tokenizer.json alone does not decide it.
   if type(backend.pre_tokenizer) is tokenizers.pre_tokenizers.ByteLevel:
     backend.pre_tokenizer.add_prefix_space = bool(config.get("add_prefix_space"))

@@ -33,7 +33,7 @@ _MAX_SEQ_LENGTH = 512
 def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]:
   """Returns {word: count} of a file of `word<TAB>count` or `word count` lines in any order, plain or gzipped.
 
-  A word may contain spaces. Counts of a repeated word are added, with `lower_case` those of its spellings, too.
+  A word may contain spaces. Counts of a repeated word are added, with `lower_case` the counts of all its spellings.
   """
   counts: Counter[str] = Counter()
   for number, line in lines(path, empty="skip"):
@@ -60,7 +60,7 @@ def count_words(path: FilePath, split: Callable[[str], Iterable[str]]) -> dict[s
 
 
 def _words(counts, path, expected):
-  """Returns the counts as a dict; DataError if there are none."""
+  """Returns the counts as a dict; DataError without any."""
   if not counts:
     raise DataError(f"{path} has no words; {expected}")
   return dict(counts)
@@ -101,7 +101,7 @@ def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarr
 def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
   """Returns the number of sentences with each word piece, float64 [vocab_size], and that of all, in general English."""
   # A word piece has the sum of the sentences of the words that contain it: exact for a whole word, and too large for a
-  # part of words by the sentences that have two such words.
+  # part of words by the sentences that have two of these words.
   words = read_frequencies(PACKAGED)
   total = words.pop(_SENTENCES)
   frequencies = np.zeros(tokenizer.vocab_size)

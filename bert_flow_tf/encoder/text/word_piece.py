@@ -47,7 +47,7 @@ _CHARACTERS = 1_000_000
 # Between the words of two texts; a text's own line breaks are spaces to BERT.
 _END = "\n"
 _SEP, _CLS = -1, -2  # in the place of the ids
-# Every punctuation mark is a word; with those that occur most apart, fewer words are distinct.
+# Every punctuation mark is a word; with the most frequent marks apart, fewer words are distinct.
 _MARKS = ".,'\"-"
 
 
@@ -55,9 +55,9 @@ class SentenceTokenizer:
   """BERT's WordPiece tokenizer for single sentences: [CLS] tokens [SEP]; the base of the tokenizers of other encoders.
 
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
-  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` those of [CLS], [SEP], [PAD], [MASK];
-  `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as in
-  byte-level BPE, so that a text's first word can have other pieces.
+  max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` the ids of [CLS], [SEP], [PAD] and
+  [MASK]; `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as
+  in byte-level BPE, so that a text's first word can have other pieces.
   """
 
   spaced = False
@@ -112,13 +112,13 @@ class SentenceTokenizer:
     self.backend.encode_special_tokens = True
 
   @classmethod
-  def from_vocab_txt(cls, files: EncoderFiles, name: str | None, chosen: dict[str, Any]) -> "SentenceTokenizer":
+  def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: dict[str, Any]) -> "SentenceTokenizer":
     """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
-    given = chosen.get("vocab_file")  # of a checkpoint of Google
-    vocab_file = files.folder / pathlib.Path(given or "vocab.txt").name
+    google_vocabulary = overrides.get("vocab_file")
+    vocab_file = files.folder / pathlib.Path(google_vocabulary or "vocab.txt").name
     config = check_tokenizer_config(files, TOKENIZER_CONFIG)
     settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
-    for key, value in chosen.items():
+    for key, value in overrides.items():
       if value is not None and key in _EXPECTED:
         settings[key] = value
     # What the files leave open, transformers and Google's code decide in different ways.
@@ -126,7 +126,7 @@ class SentenceTokenizer:
     if not is_hugging_face:
       settings.setdefault(_MAX_CHARS, MAX_OF_GOOGLE)
     if "do_lower_case" not in settings:
-      if given or (files.has("bert_config.json") and not is_hugging_face):
+      if google_vocabulary or (files.has("bert_config.json") and not is_hugging_face):
         settings["do_lower_case"] = lower_case_of_google(vocab_file)
       else:
         name = str(name or files.folder.resolve().name).lower()
@@ -169,7 +169,7 @@ class SentenceTokenizer:
       self._warned = True
       logging.warning(
         "%.0f%% of the word pieces are %s: the encoder's vocabulary does not know this text, and different sentences "
-        "can get the same embedding; use an encoder that was trained on such text",
+        "can get the same embedding; use an encoder that was trained on text in this language",
         100 * unknown / pieces,
         self.specials["unk_token"],
       )
@@ -259,8 +259,8 @@ class WordPieces:
   """Word pieces of texts, between [CLS] and [SEP], by a BERT tokenizer that neither truncates nor pads.
 
   BERT's normalizer and its splitter treat the text on each side of a space or an ASCII punctuation mark separately. So
-  the word pieces of a text are those of its parts, one after the other, and natural text repeats its parts: to look
-  them up takes a tenth of the time of cutting them.
+  the word pieces of a text are the pieces of its parts, one after the other, and natural text repeats its parts: to
+  find them in a dict takes a tenth of the time of cutting them.
   """
 
   def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
@@ -268,8 +268,8 @@ class WordPieces:
     self._known: dict[str, list[int]] = {}
     self._size = 0
 
-  def __call__(self, texts: Sequence[str], most: int) -> tuple[list[np.ndarray], int]:
-    """Returns [CLS], ids of the first `most` word pieces, [SEP] of each text, int32 [seq_len]; and how many are cut."""
+  def __call__(self, texts: Sequence[str], max_pieces: int) -> tuple[list[np.ndarray], int]:
+    """Returns ids int32 [seq_len] of [CLS], at most `max_pieces` pieces and [SEP] per text; and how many are cut."""
     # Several threads may call it.
     joined = f" {_END} ".join([text.replace(_END, " ") for text in texts])
     for mark in _MARKS:
@@ -281,11 +281,11 @@ class WordPieces:
     ends = np.flatnonzero(ids == _SEP) + 1
     lengths = np.diff(ends, prepend=0)
     pieces = len(ids)
-    if lengths.max() > most + 2:
+    if lengths.max() > max_pieces + 2:
       # Of each text the first positions are kept, and its end.
       position = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
-      ids = ids[(position <= most) | (ids == _SEP)]
-      lengths = np.minimum(lengths, most + 2)
+      ids = ids[(position <= max_pieces) | (ids == _SEP)]
+      lengths = np.minimum(lengths, max_pieces + 2)
       ends = np.cumsum(lengths)
     starts = ends - lengths
     ids[starts], ids[ends - 1] = self._cls_id, self._sep_id

@@ -120,7 +120,7 @@ _MODERNBERT_DROPOUTS = {
 class Architecture:
   """What distinguishes an architecture from BERT, whose values are the defaults.
 
-  Paths are those of the weights in transformers' TensorFlow models, below the main layer.
+  Paths of weights are named as in transformers' TensorFlow models, below the main layer.
 
   Attributes:
     name: name in transformers' classes, "Roberta" of TFRobertaModel and RobertaTokenizerFast.
@@ -131,7 +131,7 @@ class Architecture:
     norm: path of the normalization of the embeddings.
     pooler: path of the pooled output's dense layer; "" for none.
     projection: path of the dense layer that widens word embeddings; "" if they are always as wide as hidden states.
-    always_projects: whether there is such a layer, too, where word embeddings are as wide as hidden states.
+    always_projects: whether it has this layer, too, where word embeddings are as wide as hidden states.
     has_positions: whether it has embeddings of positions.
     has_biases: whether dense layers and normalizations have biases.
     final_norm: path of the normalization of the last hidden state; "" for none.
@@ -172,7 +172,7 @@ class Architecture:
 
   @property
   def shares_weights(self) -> bool:
-    """True if all blocks have the same weights."""
+    """True if all blocks share their weights."""
     return "{}" not in self.block
 
   def key(self, name: str) -> str:

@@ -1,7 +1,7 @@
 """ModernBERT's block: rotary positions, local and global attention, GeGLU, normalization before each part.
 
-Warner et al. 2024, "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder". Rotary positions are those of
-Su et al. 2021, RoFormer; GeGLU is that of Shazeer 2020.
+Warner et al. 2024, "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder". Rotary positions:
+Su et al. 2021, RoFormer; GeGLU: Shazeer 2020.
 """
 
 from typing import Any
@@ -112,7 +112,7 @@ class RotaryBlock(tf.Module):
     return _attend_to_all(query, key, value, bias + self._far(distance), drop)
 
   def _attend_by_windows(self, query, key, value, bias, drop):
-    """Local attention of each `reach` queries to their own keys, those before and those after them."""
+    """Local attention of each `reach` queries to as many keys at their place, before it and after it."""
     reach, length = self._reach, tf.shape(key)[2]
     count = (length + reach - 1) // reach
 

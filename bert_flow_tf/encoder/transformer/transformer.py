@@ -1,7 +1,7 @@
 """BERT and its relatives in plain TensorFlow, without Keras and without transformers.
 
-A `tf.Module` tracks variables for checkpoints, SavedModels and strategies, and does nothing else. The equations are
-those of Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin et al. 2019, section 3 (BERT).
+A `tf.Module` tracks variables for checkpoints, SavedModels and strategies, and does nothing else. The equations:
+Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin et al. 2019, section 3 (BERT).
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from bert_flow_tf.encoder.transformer.precision import Products
 # Added to the logits of padding.
 _MASKED = -10000.0
 # MPNet's relative positions: number of buckets, and the distance from which on all share the last one (Song et al.
-# 2020, MPNet; the buckets are those of T5).
+# 2020, MPNet; the buckets are T5's).
 _BUCKETS, _FARTHEST = 32, 128
 
 
@@ -111,10 +111,6 @@ class Transformer(tf.Module):
   def weights(self) -> list[tf.Variable]:
     """All variables, float32, in the order in which they were made."""
     return list(self._weights)
-
-  def count_params(self) -> int:
-    """Returns the number of weights."""
-    return sum(weight.shape.num_elements() for weight in self._weights)
 
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers, whose weights stay float32.

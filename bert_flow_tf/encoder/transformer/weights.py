@@ -109,10 +109,10 @@ def check_weights(config: EncoderConfig, shapes: Mapping[str, Sequence[int]], ha
 
 
 def share_weights(config: EncoderConfig, variables: Sequence[tf.Variable], has_pooler: bool) -> Transformer:
-  """Returns a model on the variables of another one, so that training one trains the other.
+  """Returns a model on the variables of another model, so that training one trains both.
 
   Raises:
-    EncoderError: the variables are not those of the configuration.
+    EncoderError: the configuration has other variables.
   """
   by_path = {transformer.path_of_variable(variable): variable for variable in variables}
   expected = shapes_of(config, has_pooler)
@@ -120,7 +120,7 @@ def share_weights(config: EncoderConfig, variables: Sequence[tf.Variable], has_p
   others = missing + [variable.name for path, variable in by_path.items() if path not in expected]
   if others:
     raise EncoderError(
-      f"bert: {len(others)} weights are not those of a plain {config.architecture.name}, first {others[0]}; adapters "
+      f"bert: {len(others)} weights do not belong to a plain {config.architecture.name}, first {others[0]}; adapters "
       "and layers of your own cannot be used: merge them into the weights",
       argument="bert",
     )

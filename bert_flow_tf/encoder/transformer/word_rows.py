@@ -18,7 +18,7 @@ _NAME = "static/bert/embeddings/word_embeddings/weight"
 class WordRows(tf.Module):
   """Word-embedding matrix, variable `word_embeddings` float32 [vocab, hidden], in place of a `Transformer`.
 
-  `config` has its sizes as those of a BERT without blocks.
+  `config`: its sizes, as a BERT without blocks.
   """
 
   has_pooler, is_static = False, True
@@ -50,7 +50,7 @@ class WordRows(tf.Module):
 
   def embed(self, ids: Sequence[np.ndarray], table: np.ndarray | None) -> np.ndarray:
     """Returns means of the unit rows of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, hidden]."""
-    # Weights are equal where there is no table, and where all weights of a sentence are 0.
+    # Weights are equal without a table, and where all weights of a sentence are 0.
     # One sparse product, ten times as fast as padded batches in a graph.
     pieces = np.concatenate(ids)
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
@@ -66,11 +66,3 @@ class WordRows(tf.Module):
   def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
     """Returns the rows of token ids, each divided by its length, float32 [batch, seq_len, hidden]."""
     return tf.math.l2_normalize(tf.gather(self.word_embeddings, ids), axis=-1)
-
-  def trained_weights(self, blocks: Sequence[int], pooled: bool) -> list[tf.Variable]:
-    """Returns the matrix."""
-    return self.weights
-
-  def count_params(self) -> int:
-    """Returns the number of weights."""
-    return int(np.prod(self.word_embeddings.shape))
