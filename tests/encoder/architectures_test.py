@@ -17,7 +17,7 @@ from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY
-from tests.testing import golden_encoder, tf_bert
+from tests.testing import golden_encoder, rejected, tf_bert
 
 NAMES = [name for name in ARCHITECTURES if name != BERT]
 # Every kind of character, words that are long, spaces, marks and numbers.
@@ -102,7 +102,7 @@ def test_poolings(golden):
     pooled = np.tanh(last[:, 0] @ weights["weight"].T + weights["bias"])
     np.testing.assert_allclose(encoder.encode(sentences, "cls"), pooled, atol=1e-5)
   else:
-    with pytest.raises(BertFlowError, match="no weights for the pooled output"):
+    with rejected(BertFlowError, "sentence_embedding_type"):
       encoder.encode(sentences, "cls")
 
 
@@ -112,8 +112,8 @@ def test_precision_and_longest_text(golden):
   assert 0 < np.abs(halves.encode(sentences, "avg") - reference["avg"]).max() < 0.2
   limit = 130 - 2 * encoder.bert.config.architecture.counts_from_pad
   assert np.isfinite(encoder.encode(["a " * 500], max_seq_length=limit)).all()
-  with pytest.raises(BertFlowError, match=f"to {most}, the positions"):
-    encoder.encode(["a"], max_seq_length=most + 1)
+  with rejected(BertFlowError, "max_seq_length", match=str(limit)):
+    encoder.encode(["a"], max_seq_length=limit + 1)
 
 
 def test_weights_of_tokens(golden):
@@ -178,7 +178,8 @@ def test_own_model(golden):
     pytest.skip(f"transformers never had a {name}")
   user_model = getattr(tf_bert(), name).from_pretrained(encoder.name)
   tokenizer = transformers.AutoTokenizer.from_pretrained(encoder.name)
-  np.testing.assert_allclose(SentenceEncoder(user_model, tokenizer).encode(sentences, "avg"), reference["avg"], atol=1e-5)
+  embeddings = SentenceEncoder(user_model, tokenizer).encode(sentences, "avg")
+  np.testing.assert_allclose(embeddings, reference["avg"], atol=1e-5)
 
 
 @pytest.mark.parametrize(("pad_id", "by"), [(0, 2), (3, -2)])
@@ -210,7 +211,7 @@ def test_bert_with_a_tokenizer_json_alone(folder):
 
 def test_useless_settings(folder):
   for name, value in {"strip_accents": True, "max_input_chars_per_word": 50}.items():
-    with pytest.raises(BertFlowError, match=f"{name}={value}: .* leave it out"):
+    with rejected(BertFlowError, name):
       SentenceEncoder.from_pretrained(folder, **{name: value})
   assert load_tokenizer(golden_encoder("mpnet"), overrides={"strip_accents": False}).settings == {
     "do_lower_case": True,
@@ -221,7 +222,7 @@ def test_useless_settings(folder):
 
 
 def test_no_checkpoint_of_tensorflow_1(golden):
-  with pytest.raises(BertFlowError, match="a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a"):
+  with rejected(BertFlowError, "model"):
     golden[0].tf1_variables()
 
 

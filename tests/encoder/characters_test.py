@@ -14,7 +14,7 @@ from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.training import choice
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.testing import REPO, golden_encoder
+from tests.testing import REPO, golden_encoder, rejected
 
 TEXTS = [
   "A man is playing a guitar.",
@@ -158,23 +158,23 @@ def test_other_frequencies_are_rejected(tmp_path, model):
   model.save(tmp_path)
   corpus = tmp_path / "corpus.txt"
   corpus.write_text("A man is playing.\n")
-  with pytest.raises(EncoderError, match=r"folder=.*(token_weights|frequencies of word pieces)"):
+  with pytest.raises(EncoderError, match="folder="):
     SentenceModel.load(tmp_path, frequency_corpus=str(corpus))
 
 
 def test_auto_never_compares_views_of_characters(monkeypatch):
   """Its score is itself close to a string match, and would prefer characters to better embeddings."""
   assert not any("characters" in name for name in choice.CANDIDATES)
-  made = []
-  monkeypatch.setattr(choice, "make_calibration", lambda *spec: made.append(spec[0]) or make_calibration(*spec))
+  names = []
+  monkeypatch.setattr(choice, "make_calibration", lambda *spec: names.append(spec[0]) or make_calibration(*spec))
   model = SentenceModel.from_pretrained("static:mini").fit(TEXTS * 10, "auto+characters")
-  assert set(made) <= {*choice.CANDIDATES, "none"} and set(model.choice.agreement) == set(choice.CANDIDATES)
+  assert set(names) <= {*choice.CANDIDATES, "none"} and set(model.choice.agreement) == set(choice.CANDIDATES)
   assert model.calibration.name == f"{model.choice.calibration.name}+characters"
 
 
 @pytest.mark.parametrize("name", ["characters", "whitening+characters"])
 def test_vectors_have_no_characters(name):
-  with pytest.raises(BertFlowError, match="characters need sentences"):
+  with rejected(BertFlowError, "calibration"):
     fit_calibration(np.eye(3), name)
 
 

@@ -16,7 +16,7 @@ TEXTS = ["a b c", "b", "c a a b c b a"]
 
 
 def declare(folder, pooling, modules=(("", TRANSFORMER), ("1_Pooling", POOLING)), length=7):
-  """Writes the files of sentence-transformers beside a BERT's."""
+  """Writes the files of sentence-transformers next to a BERT's."""
   (folder / "1_Pooling").mkdir(exist_ok=True)
   modules = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(modules)]
   (folder / "modules.json").write_text(json.dumps(modules))
@@ -72,7 +72,7 @@ def test_the_bert_may_lie_in_a_subfolder(tmp_path):
   np.testing.assert_array_equal(encoder.encode(TEXTS), plain.encode(TEXTS, "avg", 7))
 
 
-REFUSED = {
+UNSUPPORTED = {
   "the pooling lasttoken": (modes("lasttoken"), ()),
   "the pooling weightedmean_tokens": (modes("weightedmean_tokens"), ()),
   "the pooling cls_token and mean_tokens": (modes("cls_token", "mean_tokens"), ()),
@@ -81,14 +81,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("refused", REFUSED)
-def test_what_is_not_supported_is_refused_unless_a_pooling_is_given(tmp_path, refused):
-  pooling, more = REFUSED[refused]
+@pytest.mark.parametrize("unsupported", UNSUPPORTED)
+def test_what_is_not_supported_is_rejected_unless_a_pooling_is_given(tmp_path, unsupported):
+  pooling, more = UNSUPPORTED[unsupported]
   declare(tiny.save_tiny(tmp_path), pooling, (("", TRANSFORMER), ("1_Pooling", POOLING), *more))
   encoder = SentenceEncoder.from_pretrained(str(tmp_path))
   with pytest.raises(EncoderError) as error:
     encoder.encode(TEXTS)
-  expected = f"sentence_embedding_type: {tmp_path}/modules.json declares {refused}, which is not supported; give"
+  expected = f"sentence_embedding_type: {tmp_path}/modules.json declares {unsupported}, which is not supported; give"
   assert str(error.value).startswith(expected)
   assert error.value.argument == "sentence_embedding_type"
   assert encoder.encode(TEXTS, "avg").shape == (3, encoder.hidden_size)
@@ -105,7 +105,7 @@ def test_normalize_is_harmless_and_no_pooling_is_refused(tmp_path):
 @pytest.mark.parametrize("length", ["7", 2, True, 1.5])
 def test_damaged_length(tmp_path, length):
   declare(tmp_path, modes("mean_tokens"), length=length)
-  with pytest.raises(EncoderError, match="max_seq_length is"):
+  with pytest.raises(EncoderError, match=r"sentence_bert_config\.json: max_seq_length"):
     read_declared(tmp_path)
 
 
@@ -115,9 +115,7 @@ def test_declared_lower_case_must_be_the_tokenizers(tmp_path):
   SentenceEncoder.from_pretrained(str(tmp_path))
   (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
   for name in (str(tmp_path), f"static:{tmp_path}"):
-    with pytest.raises(
-      EncoderError, match=r"sentence_bert_config\.json: do_lower_case is true, and the tokenizer keeps"
-    ):
+    with pytest.raises(EncoderError, match=r"sentence_bert_config\.json: do_lower_case"):
       SentenceEncoder.from_pretrained(name)
 
 

@@ -60,7 +60,7 @@ def test_a_vocabulary_of_any_name(tmp_path):
   write_config(tmp_path / "written", encoder)
   for vocabulary in (tmp_path / "saved/vocab.txt", tmp_path / "written/vocab.txt"):
     assert vocabulary.read_bytes() == (tmp_path / "pieces-of-words").read_bytes()
-  with pytest.raises(ConfigError, match="no such file"):
+  with rejected(ConfigError, "vocab_file"):
     SentenceEncoder.from_pretrained(str(folder), vocab_file=str(tmp_path / "absent"))
 
 
@@ -151,5 +151,5 @@ def test_path_with_characters_of_a_pattern(tmp_path):
 
 def test_checkpoint_of_tensorflow_2(tmp_path):
   tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt"))
-  with pytest.raises(EncoderError, match="TensorFlow 2"):
+  with pytest.raises(EncoderError, match="ckpt"):
     Tf1Checkpoint(tmp_path / "ckpt")

@@ -8,6 +8,7 @@ from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity, read
 from bert_flow_tf.encoder.settings import COMPUTING, LOADING, NAME, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from run_scripts import common_flags
+from tests.testing import rejected
 
 VALUES = {
   "name": "mini",
@@ -57,7 +58,7 @@ def test_damaged_identity(name):
 
 def test_other_weights_come_first():
   change = {"weights_sha256": "c" * 64, "max_seq_length": 32, "pooling": ["words"], "precision": "bfloat16"}
-  with pytest.raises(EncoderError, match=r"got embeddings of .*: weights_sha256 .*; and 1 other difference$"):
+  with pytest.raises(EncoderError, match=r": weights_sha256 "):
     IDENTITY.check_same(EncoderIdentity.from_dict({**VALUES, **change}, "here"), "folder=exp/flow")
 
 
@@ -89,7 +90,7 @@ def test_a_field_is_a_flag_a_keyword_and_a_part_of_the_identity(name):
 def test_what_is_no_setting():
   with pytest.raises(TypeError, match="cashe_dir"):
     EncoderSettings.of("mini", cashe_dir="x")
-  with pytest.raises(ConfigError, match="precision=float64"):
+  with rejected(ConfigError, "precision"):
     EncoderSettings.of("mini", precision="float64")
-  with pytest.raises(ConfigError, match="low_dim=-2"):
+  with rejected(ConfigError, "low_dim"):
     EncoderSettings(low_dim=-2)

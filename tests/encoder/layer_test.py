@@ -101,7 +101,7 @@ def test_a_layer_of_another_vocabulary_is_rejected(tmp_path):
   config = layer.get_config()
   vocab = (tmp_path / "tiny" / "vocab.txt").read_text().splitlines()
   (tmp_path / "tiny" / "vocab.txt").write_text("\n".join([*vocab[:-1], "other"]) + "\n")
-  with pytest.raises(EncoderError, match="has another vocabulary"):
+  with pytest.raises(EncoderError, match="saved layer: "):
     type(layer).from_config(config)
 
 
@@ -109,12 +109,12 @@ def test_ids_of_the_layer(encoder):
   layer = encoder.as_layer()
   ids, _ = tokens(encoder)
   np.testing.assert_allclose(layer({"input_ids": ids}), encoder.encode(TEXTS), atol=1e-5)
-  with pytest.raises(DataError, match="inputs: a dict of ids; expected input_ids and attention_mask"):
+  with pytest.raises(DataError, match=r"^inputs: .*input_ids"):
     layer({"ids": ids})
-  with pytest.raises(DataError, match=r"inputs: ids of shape \(1, 1, 4\); expected \[batch, seq_len\]"):
+  with pytest.raises(DataError, match=r"^inputs: .*\(1, 1, 4\)"):
     layer(np.ones([1, 1, 4], np.int32))
   limit = encoder.max_tokens
-  message = f"rows of ids are longer than the {limit} positions"
+  message = f"inputs: .*{limit}"
   assert layer(tf.ones([1, limit], tf.int32)).shape == (1, layer.dim)
   with pytest.raises(DataError, match=message):
     layer(tf.ones([1, limit + 1], tf.int32))

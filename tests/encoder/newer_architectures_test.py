@@ -193,31 +193,31 @@ def test_local_attention_by_windows_is_that_of_all_pairs(monkeypatch, xla):
 
 
 @pytest.mark.parametrize(
-  ("folder", "values", "match"),
+  ("folder", "values", "key"),
   [
-    ("modernbert", {"mlp_bias": True}, "mlp_bias is True, and only False"),
-    ("modernbert", {"layer_types": ["full_attention"]}, "layer_types is .*, expected a list of 4"),
-    ("modernbert", {"local_attention": 0}, "as local_attention, got 0"),
-    ("modernbert", {"global_rope_theta": -1.0}, "as global_rope_theta"),
+    ("modernbert", {"mlp_bias": True}, "mlp_bias"),
+    ("modernbert", {"layer_types": ["full_attention"]}, "layer_types"),
+    ("modernbert", {"local_attention": 0}, "local_attention"),
+    ("modernbert", {"global_rope_theta": -1.0}, "global_rope_theta"),
     (
       "modernbert",
       {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
-      "rope_type of full_attention is 'yarn'",
+      "rope_type of full_attention",
     ),
-    ("modernbert", {"rope_parameters": {"rope_theta": 5000.0}}, "rope_parameters is .*, expected a dict for each of"),
-    ("modernbert", {"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling is"),
-    ("modernbert", {"hidden_size": 36, "num_attention_heads": 12}, "rotary positions need an even number"),
-    ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size is 3, and only 0"),
-    ("deberta-v2", {"share_att_key": None}, "share_att_key is missing, which means False"),
-    ("deberta-v2", {"position_biased_input": True}, "position_biased_input is True"),
-    ("deberta-v2", {"pos_att_type": ["c2p"]}, "pos_att_type is"),
-    ("deberta-v2", {"type_vocab_size": 2}, "type_vocab_size is 2"),
-    ("deberta-v2", {"position_buckets": -1}, "as position_buckets, got -1"),
-    ("deberta-v2", {"max_relative_positions": 5}, "position_buckets is 16"),
+    ("modernbert", {"rope_parameters": {"rope_theta": 5000.0}}, "rope_parameters"),
+    ("modernbert", {"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling"),
+    ("modernbert", {"hidden_size": 36, "num_attention_heads": 12}, "36 dimensions of 12 heads"),
+    ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size"),
+    ("deberta-v2", {"share_att_key": None}, "share_att_key"),
+    ("deberta-v2", {"position_biased_input": True}, "position_biased_input"),
+    ("deberta-v2", {"pos_att_type": ["c2p"]}, "pos_att_type"),
+    ("deberta-v2", {"type_vocab_size": 2}, "type_vocab_size"),
+    ("deberta-v2", {"position_buckets": -1}, "position_buckets"),
+    ("deberta-v2", {"max_relative_positions": 5}, "position_buckets"),
   ],
   indirect=["folder"],
 )
-def test_other_forms_of_the_newer_architectures_are_rejected(folder, values, match):
+def test_other_forms_of_the_newer_architectures_are_rejected(folder, values, key):
   edit(folder / "config.json", **values)
-  with pytest.raises(BertFlowError, match=match):
+  with pytest.raises(BertFlowError, match=rf"config\.json: .*{key}"):
     SentenceEncoder.from_pretrained(folder)

@@ -53,9 +53,9 @@ def test_a_named_output_is_taken(folders):
   for output, factor in (("first", 1), ("second", 2), ("other:third", 1)):
     model = SentenceModel.from_pretrained(f"saved_model:{folder}", saved_model_output=output)
     np.testing.assert_allclose(model.encode(TEXTS), factor * expected, atol=1e-5)
-  with pytest.raises(ConfigError, match="several vectors; expected one of first, second"):
+  with rejected(ConfigError, "saved_model_output", match="first, second"):
     SentenceModel.from_pretrained(f"saved_model:{folder}")
-  with pytest.raises(ConfigError, match=r"saved_model_output=fourth: .*embed gives first"):
+  with rejected(ConfigError, "saved_model_output", match="first"):
     SentenceModel.from_pretrained(f"saved_model:{folder}", saved_model_output="fourth")
 
 
@@ -118,15 +118,14 @@ def test_what_needs_tokens_is_rejected(folders):
   settings |= {"hidden_act": "gelu", "revision": "main", "max_input_chars_per_word": 5, "strip_accents": True}
   settings |= {"frequency_corpus": "corpus.txt", "vocab_file": "vocab.txt"}
   for name, value in settings.items():
-    with pytest.raises(BertFlowError, match=f"^{name}=.*leave it out") as caught:
+    with rejected(BertFlowError, name):
       SentenceModel.from_pretrained(f"saved_model:{folders('write_callable')}", **{name: value})
-    assert "\n" not in str(caught.value)
   model = SentenceModel.from_pretrained(f"saved_model:{folders('write_callable')}")
-  with pytest.raises(EncoderError, match="a SavedModel cannot be embedded with dropout"):
+  with rejected(EncoderError, "model"):
     model.fit(saved_models.sentences(), "flow", encoder_dropout=True)
-  with pytest.raises(EncoderError, match="a SavedModel cannot be a layer"):
+  with rejected(EncoderError, "model"):
     model.encoder.as_layer()
-  with pytest.raises(ConfigError, match="saved_model_output=vector: mini is no SavedModel"):
+  with rejected(ConfigError, "saved_model_output"):
     SentenceModel.from_pretrained("mini", saved_model_output="vector")
 
 
@@ -180,7 +179,7 @@ def test_bad_folders_get_one_sentence(folders, tmp_path):
 
 
 def test_a_graph_of_tensorflow_1_is_rejected(folders):
-  with rejected(EncoderError, "model", match="got a graph of TensorFlow 1"):
+  with rejected(EncoderError, "model", match="TensorFlow 1"):
     SentenceModel.from_pretrained(f"saved_model:{folders('write_tf1')}")
 
 
@@ -209,5 +208,5 @@ def test_a_failing_text_is_named(tmp_path):
   module.__call__ = tf.function(only_short, [tf.TensorSpec([None], tf.string)])
   tf.saved_model.save(module, str(tmp_path / "short"))
   model = SentenceModel.from_pretrained(f"saved_model:{tmp_path / 'short'}")
-  with pytest.raises(EncoderError, match="it fails on one of 2 texts, the first 'a very"):
+  with pytest.raises(EncoderError, match="a very long"):
     model.encode(["no", "a very long text, too long"])

@@ -70,27 +70,27 @@ def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("arguments", "argument", "message"),
+  ("arguments", "argument"),
   [
-    ({"name": "static:"}, "model", "expected static:NAME"),
-    ({"name": "static:nothing"}, "model", "^model=static:nothing: no such folder or name"),
-    ({"name": "static:static:mini"}, "model", "expected static:NAME"),
-    ({"sentence_embedding_type": "avg"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
-    ({"sentence_embedding_type": "mix"}, "sentence_embedding_type", "no transformer .* expected word-rows"),
-    ({"precision": "float16"}, "precision", "no transformer"),
-    ({"hidden_act": "gelu"}, "hidden_act", "no transformer"),
-    ({"max_seq_length": 2}, "max_seq_length", "expected an integer from 3"),
+    ({"name": "static:"}, "model"),
+    ({"name": "static:nothing"}, "model"),
+    ({"name": "static:static:mini"}, "model"),
+    ({"sentence_embedding_type": "avg"}, "sentence_embedding_type"),
+    ({"sentence_embedding_type": "mix"}, "sentence_embedding_type"),
+    ({"precision": "float16"}, "precision"),
+    ({"hidden_act": "gelu"}, "hidden_act"),
+    ({"max_seq_length": 2}, "max_seq_length"),
   ],
 )
-def test_refusals(arguments, argument, message):
-  with rejected(BertFlowError, argument, match=message):
+def test_rejections(arguments, argument):
+  with rejected(BertFlowError, argument):
     SentenceModel.from_pretrained(**{"name": "static:mini", **arguments})
 
 
 def test_it_is_no_bert(static):
-  with pytest.raises(EncoderError, match="cannot be saved or converted as a BERT; use mini"):
+  with rejected(EncoderError, "model"):
     static.encoder.tf1_variables()
-  with pytest.raises(EncoderError, match=r"^model=static:mini: .* cannot be trained; use mini"):
+  with rejected(EncoderError, "model", match="be trained"):
     static.encoder.check_has_transformer("be trained")
 
 

@@ -141,7 +141,7 @@ def test_text_that_is_cut_off(caplog):
   tokenizer = load_tokenizer(MINI)
   tokenizer(["a dog " * 31] * 99 + ["a dog " * 33])  # one of 100 sentences, by few words
   assert not caplog.records
-  tokenizer(["a dog " * 62, "a dog"], warn=False)  # texts of the program's own, before the user's
+  tokenizer(["a dog " * 62, "a dog"], warn=False)  # texts of the program, before the user's
   assert not caplog.records
   for _ in range(2):  # one warning a tokenizer
     tokenizer(["a dog " * 62, "a dog"])
@@ -166,7 +166,7 @@ def test_pad_batch():
     ({"max_input_chars_per_word": "9"}, PIECES, "max_input_chars_per_word"),
     ({"cls_token": 5}, PIECES, "cls_token"),
     ({"cls_token": {"content": []}}, PIECES, "cls_token"),
-    ([], PIECES, "expected JSON with a dict"),
+    ([], PIECES, "tokenizer_config.json: "),
     ({"tokenizer_class": "RobertaTokenizer"}, PIECES, "RobertaTokenizer"),
     ({}, [], r"vocab.txt: .*\[UNK\], \[SEP\]"),
     ({}, [piece for piece in PIECES if piece != "[CLS]"], r"vocab.txt: .*\[CLS\]"),
@@ -196,10 +196,10 @@ def test_same_as_the_slow_python_tokenizer_on_real_sentences():
   assert [ids.tolist() for ids in load_tokenizer(folder)(sentences, 64)] == expected
 
 
-def cut_whole(texts, most, **settings):
+def cut_whole(texts, max_tokens, **settings):
   """Returns the ids that transformers gives for whole texts."""
   tokenizer = transformers.BertTokenizerFast(str(MINI / "vocab.txt"), split_special_tokens=True, **settings)
-  return tokenizer(texts, truncation=True, max_length=most, return_attention_mask=False)["input_ids"]
+  return tokenizer(texts, truncation=True, max_length=max_tokens, return_attention_mask=False)["input_ids"]
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
   texts = [f"number {i} of {'x' * i}" for i in range(3000)]
   tokenizer = SentenceTokenizer(MINI / "vocab.txt")
   for start in range(0, 3000, 200):
-    chosen = texts[start : start + 200]
-    assert [row.tolist() for row in tokenizer(chosen)] == cut_whole(chosen, 64)
-    assert sum(map(len, tokenizer._pieces._known)) <= 5000 + sum(map(len, chosen))
+    batch = texts[start : start + 200]
+    assert [row.tolist() for row in tokenizer(batch)] == cut_whole(batch, 64)
+    assert sum(map(len, tokenizer._pieces._known)) <= 5000 + sum(map(len, batch))
 
 
 def test_several_threads(monkeypatch):
@@ -261,5 +261,5 @@ def test_a_japanese_tokenizer_is_rejected(tmp_path):
   for name in ("tokenizer_config.json", "config.json"):
     values = json.loads((folder / name).read_text())
     (folder / name).write_text(json.dumps(values | {"tokenizer_class": "BertJapaneseTokenizer"}))
-    with pytest.raises(EncoderError, match=f"{name}: tokenizer_class is BertJapaneseTokenizer"):
+    with pytest.raises(EncoderError, match=f"{name}: .*BertJapaneseTokenizer"):
       load_tokenizer(folder)

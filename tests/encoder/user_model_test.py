@@ -187,7 +187,7 @@ def test_fine_tuning_in_a_loop(model, tokenizer):
 def test_a_keras_model_around_an_own_model_saves_its_weights(model, tokenizer, tmp_path):
   text = keras.Input([], dtype="string")
   around = keras.Model(text, SentenceEncoder(model, tokenizer).as_layer(trainable=True)(text))
-  with pytest.raises(NotImplementedError, match="names the encoder, and a model object of your own has no name"):
+  with pytest.raises(NotImplementedError, match="save_weights"):
     around.save(str(tmp_path / "m.keras"))
   around.save_weights(str(tmp_path / "w.weights.h5"))
   expected = around.predict(tf.constant(TEXTS), verbose=0)

@@ -71,21 +71,21 @@ def test_variants_of_the_format(tmp_path, content, words):
 @pytest.mark.parametrize(
   ("content", "expected"),
   [
-    ("the 1 2 3\ncat 1 2\n", "line 2: .* 'cat 1 2'"),
+    ("the 1 2 3\ncat 1 2\n", "line 2: .*cat 1 2"),
     ("the 1 2 3\ncat 1 2 x\n", "line 2"),
     ("the 1 2 3\ncat 1  2 3\n", "line 2"),
-    ("the 1 2 3\ncat 1 2 nan\n", "3 finite numbers"),
-    ("the 1 2 3\ncat 1 2 1e39\n", "3 finite numbers"),
+    ("the 1 2 3\ncat 1 2 nan\n", "line 2"),
+    ("the 1 2 3\ncat 1 2 1e39\n", "line 2"),
     ("the 1 2 3\n3 2\n", "line 2"),
     ("the\n", "line 1"),
     ("the cat\n", "line 1"),
     ("the\t1\t2\n", "line 1"),
-    (b"3 4\nthe \x00\x01\x02\ncat ", "line 1: .*without its first line"),
-    ("9 3\n" + GLOVE, "line 1: .*without its first line"),
-    ("", "no word vectors"),
+    (b"3 4\nthe \x00\x01\x02\ncat ", "line 1"),
+    ("9 3\n" + GLOVE, "line 1"),
+    ("", "vectors.txt: "),
     ("\n\n", "line 1"),
-    (b"PK\x03\x04zip", "use a text file"),
-    (gzip.compress(GLOVE.encode(), mtime=0), "use a text file of GloVe, not packed"),
+    (b"PK\x03\x04zip", "line 1"),
+    (gzip.compress(GLOVE.encode(), mtime=0), "line 1"),
   ],
 )
 @pytest.mark.parametrize("wanted", [None, {"cat"}])
@@ -97,7 +97,7 @@ def test_malformed_files(tmp_path, content, expected, wanted):
 
 def test_files_that_cannot_be_read(tmp_path):
   for path in (tmp_path / "none.txt", tmp_path, ""):
-    with rejected(EncoderError, "model", match=f"^model=glove:{path}: cannot be read"):
+    with rejected(EncoderError, "model", match=f"^model=glove:{path}: "):
       WordVectors.from_file(path)
 
 
@@ -155,18 +155,18 @@ def test_it_is_an_encoder_like_the_others(file, tmp_path):
 def test_what_needs_tokens_is_rejected(file, tmp_path):
   name = f"glove:{file}"
   for settings in ({"precision": "bfloat16"}, {"token_weights": "idf"}, {"hidden_act": "relu"}):
-    with pytest.raises(BertFlowError, match="is a file of word vectors; leave it out"):
+    with rejected(BertFlowError, *settings):
       SentenceEncoder.from_pretrained(name, **settings)
   model = SentenceModel.from_pretrained(name)
-  with pytest.raises(BertFlowError, match="leave it out"):
+  with rejected(BertFlowError, "sentence_embedding_type"):
     model.encoder.pooling("cls")
-  with pytest.raises(BertFlowError, match="a positive number of words"):
+  with rejected(BertFlowError, "max_seq_length"):
     model.encoder.encode(["a"], max_seq_length=0)
-  with pytest.raises(BertFlowError, match="word vectors cannot be a part of a graph"):
+  with rejected(BertFlowError, "model"):
     model.as_function()
-  with pytest.raises(BertFlowError, match="word vectors cannot be a part of a graph"):
+  with rejected(BertFlowError, "model"):
     export_model(model.fit(SENTENCES, "whitening-2"), tmp_path / "served")
-  with pytest.raises(BertFlowError, match="word vectors cannot be a layer on ids; use a BERT"):
+  with rejected(BertFlowError, "model"):
     model.encoder.as_layer()
-  with pytest.raises(BertFlowError, match=r"none\.txt: cannot be read"):
+  with rejected(BertFlowError, "model", match=r"none\.txt"):
     SentenceEncoder.from_pretrained("glove:none.txt")
