@@ -18,7 +18,6 @@ from bert_flow_tf.calibration.recipes import RECIPES, help_text
 from bert_flow_tf.data.tasks import DataSettings, task_names
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.serving.metadata import read_origin, summary
 from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page, quiet
 from run_scripts.bert_flow import program_name
@@ -229,6 +228,8 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False, str
 
 def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:
   """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None."""
+  from bert_flow_tf.serving.metadata import read_origin, summary
+
   # The served model names the run that its calibration is from.
   about = read_origin(calibration_folder)
   chosen = dataclasses.asdict(settings(ExportSettings))

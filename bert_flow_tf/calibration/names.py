@@ -12,6 +12,9 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
 FLOW, AUTO = "flow", "auto"
+# The calibrations that auto compares: they even the variances out wholly, much and little. The flow is none of them: its
+# fit takes minutes where theirs take a second, and where it was the best one, it was so by 0.2 (docs/results.md).
+AUTO_CANDIDATES = ("whitening", "soft-whitening", "soft-whitening-0.2")
 # Largest K of characters-K, with which 30,000 word pieces take 1 GB.
 _MOST_CHARACTERS = 8192
 # {name: type of the K that may follow}. The flow is fitted in steps, auto chooses one of the others, and characters are

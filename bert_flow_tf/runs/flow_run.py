@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.flow import saved_calibrations
-from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec, parse_calibration
+from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
@@ -27,7 +27,6 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
-from bert_flow_tf.training.choice import CANDIDATES, NONE
 from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
@@ -111,7 +110,7 @@ def _unless(default, text):
 def _names_of_part(part):
   """Returns a regular expression of the names that a fitted part of a calibration can have."""
   if part.method == AUTO:
-    return f"({'|'.join(map(re.escape, (NONE, *CANDIDATES)))})"
+    return f"({'|'.join(map(re.escape, ('none', *AUTO_CANDIDATES)))})"
   name = re.escape(part.name)
   return rf"{name}(-\d+)?" if part.k_on_dev else name
 
@@ -240,7 +239,7 @@ class FlowRun:
     warnings, harmful = {}, sentences.warnings(result)
     for method in self.calibrated:
       texts = list(harmful.get(method, []))
-      if "warning" in self._cone and method != NONE:
+      if "warning" in self._cone and method != "none":
         texts.insert(0, self._cone["warning"])
       if texts:
         warnings[self.calibration_folder(method).name] = texts

@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -16,10 +16,7 @@ from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.mixtures import make_mixtures
 
-# The calibrations that are compared: they even the variances out wholly, much and little. The flow is none of them: its
-# fit takes minutes where theirs take a second, and where it was the best one, it was so by 0.2 (docs/results.md).
-CANDIDATES = ("whitening", "soft-whitening", "soft-whitening-0.2")
-# Taken where embeddings have no cone that a calibration could remove.
+# Chosen where embeddings have no cone that a calibration could remove.
 NONE = "none"
 # Sentences whose word pieces are counted.
 _COUNTED = 20_000
@@ -55,7 +52,7 @@ def choose_calibration(
   seed: int = 0,
   batch_size: int = 64,
 ) -> Choice:
-  """Fits the `CANDIDATES` on rows [n, dim]; chooses that whose similarities agree best with mixtures of sentences."""
+  """Fits the `AUTO_CANDIDATES` on rows [n, dim]; chooses that whose similarities agree best with mixtures of sentences."""
   # NONE where `measure_cone` warns of every calibration. Besides the fits, it embeds 2,400 sentences at most.
   distinct = list(dict.fromkeys(sentences))
   counted = np.random.default_rng(seed).permutation(len(distinct))[:_COUNTED]
@@ -66,7 +63,7 @@ def choose_calibration(
 
   # Fit each candidate, and compare what it makes of the sentences and their mixtures.
   fitted, scores = {}, {}
-  for name in CANDIDATES:
+  for name in AUTO_CANDIDATES:
     calibration = make_calibration(name, shares).fit(rows)
     of_originals = low_dim(calibration.transform(originals), identity.low_dim)
     of_mixed = low_dim(calibration.transform(mixed), identity.low_dim)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
 from bert_flow_tf.encoder.text import frequency
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.evaluation.controls import string_matches
@@ -164,11 +164,11 @@ def test_other_frequencies_are_rejected(tmp_path, model):
 
 def test_auto_never_compares_views_of_characters(monkeypatch):
   """Its score is itself close to a string match, and would prefer characters to better embeddings."""
-  assert not any("characters" in name for name in choice.CANDIDATES)
+  assert not any("characters" in name for name in AUTO_CANDIDATES)
   names = []
   monkeypatch.setattr(choice, "make_calibration", lambda *spec: names.append(spec[0]) or make_calibration(*spec))
   model = SentenceModel.from_pretrained("static:mini").fit(TEXTS * 10, "auto+characters")
-  assert set(names) <= {*choice.CANDIDATES, "none"} and set(model.choice.agreement) == set(choice.CANDIDATES)
+  assert set(names) <= {*AUTO_CANDIDATES, "none"} and set(model.choice.agreement) == set(AUTO_CANDIDATES)
   assert model.calibration.name == f"{model.choice.calibration.name}+characters"
 
 

@@ -10,9 +10,9 @@ from scipy import stats
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.names import AUTO_CANDIDATES
 from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.training.choice import CANDIDATES
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import (
@@ -207,6 +207,6 @@ def test_auto_says_what_it_compared(ran):
   (name,) = results["calibrations"]
   assert list(results["results"]["test"]) == ["without_flow", name]
   assert results["auto"]["chosen"] == name == max(results["auto"]["agreement"], key=results["auto"]["agreement"].get)
-  assert results["auto"]["seed"] == 1234 and set(results["auto"]["agreement"]) == set(CANDIDATES)
+  assert results["auto"]["seed"] == 1234 and set(results["auto"]["agreement"]) == set(AUTO_CANDIDATES)
   assert load_calibration(folder / "experiments/auto" / name).name == name
   assert name in found["auto"]["stdout"]

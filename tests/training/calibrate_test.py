@@ -6,12 +6,12 @@ from absl import logging
 from scipy import stats
 
 from bert_flow_tf import FlowConfig, SentenceModel, fit_calibration, load_calibration
-from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.mixtures import make_mixtures
-from bert_flow_tf.training.choice import CANDIDATES, choose_calibration
+from bert_flow_tf.training.choice import choose_calibration
 from tests.flow.cases import cone
 from tests.testing import rejected, shared
 
@@ -95,7 +95,7 @@ def test_the_best_agreement_is_chosen(model, sentences):
   order = np.random.default_rng(5).permutation(len(distinct))
   made = make_mixtures(model.encoder.tokenizer([distinct[i] for i in order]), 5)
   u, v = (model.encoder.embed_ids(ids) for ids in (made.originals, made.mixed))
-  assert set(choice.agreement) == set(CANDIDATES)
+  assert set(choice.agreement) == set(AUTO_CANDIDATES)
   for name, agreement in choice.agreement.items():
     fitted = make_calibration(name).fit(rows)
     a, b = (fitted.transform(x).reshape(len(x), 64, -1).mean(axis=2).astype(float) for x in (u[made.rows], v))
