@@ -12,8 +12,8 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
 FLOW, AUTO = "flow", "auto"
-# The calibrations that auto compares: they even the variances out wholly, much and little. The flow is none of them: its
-# fit takes minutes where theirs take a second, and where it was the best one, it was so by 0.2 (docs/results.md).
+# The calibrations that auto compares: they even the variances out wholly, much and little. The flow is none of
+# them: its fit takes minutes, theirs a second, and where it was the best, it was so by 0.2 (docs/results.md).
 AUTO_CANDIDATES = ("whitening", "soft-whitening", "soft-whitening-0.2")
 # Largest K of characters-K, with which 30,000 word pieces take 1 GB.
 _MOST_CHARACTERS = 8192

@@ -5,7 +5,7 @@ import os
 import pathlib
 from typing import Any
 
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import read_json
 
@@ -14,6 +14,7 @@ CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 # Keys of the original's files with the only value that its code, or this one, can compute.
 _FIXED = {"latent_architecture": "glow_resnet", "top_prior": "normal", "use_fp16": False}
 MAX_DEPTH = 1000  # steps per level
+_ACTNORM_INITS, _PERMUTATIONS = ("data", "glorot"), ("reverse", "random")
 _CHOICES = {"activation": ("relu", "gatu"), "coupling": ("additive", "affine")}
 
 
@@ -102,3 +103,24 @@ def packaged_configs() -> list[str]:
 def _check(allowed: bool, key: str, value: Any, expected: str) -> None:
   if not allowed:
     raise ConfigError(f"{key}={value!r} in the flow config: expected {expected}", key)
+
+
+def check_arguments(config: FlowConfig, dim: int, actnorm_init: str, permutation: str, seed: Any, dtype: str) -> None:
+  """Checks the arguments of `Glow`."""
+  if not isinstance(config, FlowConfig):
+    raise ConfigError(f"config: expected a FlowConfig, got {type(config).__name__}", "config")
+  permutations = _PERMUTATIONS if config.permutation else _PERMUTATIONS[:1]
+  for argument, value, allowed in (
+    ("actnorm_init", actnorm_init, _ACTNORM_INITS),
+    ("permutation", permutation, permutations),
+    ("dtype", dtype, ("float32", "float64")),
+  ):
+    if value not in allowed:
+      raise ConfigError(f"{argument}={value}: expected {' or '.join(allowed)} for this flow config", argument)
+  if seed is not None and not is_integer(seed, 0):
+    raise ConfigError(f"seed={seed}: expected None or an integer of at least 0", "seed")
+  # A number of levels may be so large that its power of two takes all memory.
+  levels = config.n_levels
+  if not is_integer(dim, 1) or levels > 63 or dim % 2**levels:
+    reason = f"a positive multiple of 2**{levels}, as each of the {levels} levels halves the dimensions"
+    raise FlowError(f"dim={dim}: expected {reason}; use a flow_model_config with fewer levels", "dim")

@@ -13,18 +13,12 @@ from absl import logging
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
-from bert_flow_tf.flow.config import FlowConfig
+from bert_flow_tf.flow.config import FlowConfig, check_arguments
 from bert_flow_tf.flow.keras import Layer, clone_in_progress, name_scope, registered
-from bert_flow_tf.flow.layer import (
-  FlowLayer,
-  build_part,
-  rows_of,
-  seed_stream,
-  weights_dtype,
-)
+from bert_flow_tf.flow.layer import FlowLayer, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
-from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.io.checks import check_rows
 
 if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
   import tensorflow_probability as tfp
@@ -33,8 +27,6 @@ if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
 _NEW, _LOADED, _INITIALIZED = range(3)
 # The archive and its `method`: a flow is saved as the calibration that it is.
 _KIND, _METHOD = "calibration", "flow"
-ACTNORM_INITS = ("data", "glorot")
-PERMUTATIONS = ("reverse", "random")
 
 
 @registered
@@ -54,7 +46,7 @@ class Glow(FlowLayer):
     actnorm_init: "data", which needs a call of `adapt` or `initialize`, or "glorot", the published runner's initial
       weights.
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
-    seed: integer that determines every initial weight but those of your own `network`; None for new ones each time.
+    seed: integer that determines every initial weight, except in your `network`; None for new ones each time.
     dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
     name: of the Keras layer; None for a new one.
     trainable: of the Keras layer.
@@ -91,7 +83,7 @@ class Glow(FlowLayer):
     self.actnorm_init = actnorm_init
     self.permutation = permutation
     self.seed = None if seed is None else int(seed)
-    self.has_own_network = network is not None
+    self.has_custom_network = network is not None
     if isinstance(network, Layer):  # the couplings would share its weights, until the flow is saved or copied
       raise ConfigError("network: expected a function that makes a layer for each coupling, got a layer", "network")
     # A saved flow has a network for each coupling.
@@ -126,8 +118,8 @@ class Glow(FlowLayer):
     return _batched(_batched(self.chain, 3), self.config.depth)
 
   def restart(self, seed: int | None) -> None:
-    """Resets the weights to those of a new flow with this seed and the same other arguments."""
-    if self.has_own_network:
+    """Resets the weights as in a new flow with this seed and otherwise equal arguments."""
+    if self.has_custom_network:
       raise FlowError("network: a seed does not determine the weights of your own network; make a new Glow", "network")
     new = self.from_config({**self.get_config(), "seed": seed})
     weights = self.named_weights()
@@ -137,7 +129,7 @@ class Glow(FlowLayer):
     self.seed = new.seed
 
   def copy(self) -> "Glow":
-    """Returns a new flow with the same arguments and weights."""
+    """Returns a new flow with equal arguments and weights."""
     return copy.deepcopy(self)
 
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
@@ -262,7 +254,7 @@ class Glow(FlowLayer):
   def get_config(self) -> dict[str, Any]:
     """Returns the constructor's arguments as json values."""
     config = {**self.settings(), "name": self.name, "trainable": self.trainable}
-    if self.has_own_network:
+    if self.has_custom_network:
       config["network"] = [layer.get_config()["network"] for layer in self.chain[2::3]]
     if self.base is not None:
       from bert_flow_tf.flow.base import to_config
@@ -291,7 +283,7 @@ class Glow(FlowLayer):
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes."""
-    if self.has_own_network or self.base is not None:
+    if self.has_custom_network or self.base is not None:
       raise FlowError("a flow with a network or base of your own cannot be saved here; save it with Keras")
     arrays = {name: weight.read() for name, weight in self.named_weights().items()}
     bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
@@ -302,7 +294,7 @@ class Glow(FlowLayer):
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Glow":
     """Returns the flow of `contents`; raises any error if they describe no flow."""
-    # A linear calibration, or a flow of a mix of views, is more than this class can compute.
+    # A linear calibration, or a flow on a mix of views, is more than this class can compute.
     arguments = dict(settings)
     if arguments.pop("method") != _METHOD or "shares" in arguments:
       raise FlowError("it is a calibration with more than a flow; load it with load_calibration")
@@ -351,23 +343,3 @@ class Glow(FlowLayer):
 def _batched(items: Sequence, size: int) -> list[list]:
   """Returns the consecutive parts of a sequence, of `size` items each."""
   return [list(items[start : start + size]) for start in range(0, len(items), size)]
-
-
-def check_arguments(config: FlowConfig, dim: int, actnorm_init: str, permutation: str, seed: Any, dtype: str) -> None:
-  """Checks the arguments of `Glow`."""
-  if not isinstance(config, FlowConfig):
-    raise ConfigError(f"config: expected a FlowConfig, got {type(config).__name__}", "config")
-  for argument, value, allowed in (
-    ("actnorm_init", actnorm_init, ACTNORM_INITS),
-    ("permutation", permutation, PERMUTATIONS if config.permutation else PERMUTATIONS[:1]),
-    ("dtype", dtype, ("float32", "float64")),
-  ):
-    if value not in allowed:
-      raise ConfigError(f"{argument}={value}: expected {' or '.join(allowed)} for this flow config", argument)
-  if seed is not None and not is_integer(seed, 0):
-    raise ConfigError(f"seed={seed}: expected None or an integer of at least 0", "seed")
-  # A number of levels may be so large that its power of two takes all memory.
-  levels = config.n_levels
-  if not is_integer(dim, 1) or levels > 63 or dim % 2**levels:
-    reason = f"a positive multiple of 2**{levels}, as each of the {levels} levels halves the dimensions"
-    raise FlowError(f"dim={dim}: expected {reason}; use a flow_model_config with fewer levels", "dim")

@@ -52,7 +52,7 @@ def choose_calibration(
   seed: int = 0,
   batch_size: int = 64,
 ) -> Choice:
-  """Fits the `AUTO_CANDIDATES` on rows [n, dim]; chooses that whose similarities agree best with mixtures of sentences."""
+  """Fits `AUTO_CANDIDATES` on rows [n, dim]; chooses by the agreement of similarities with mixtures of sentences."""
   # NONE where `measure_cone` warns of every calibration. Besides the fits, it embeds 2,400 sentences at most.
   distinct = list(dict.fromkeys(sentences))
   counted = np.random.default_rng(seed).permutation(len(distinct))[:_COUNTED]

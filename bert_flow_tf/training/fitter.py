@@ -14,7 +14,8 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.flow.glow import Glow, check_arguments
+from bert_flow_tf.flow.config import check_arguments
+from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
 from bert_flow_tf.training.flow_trainer import Trainer

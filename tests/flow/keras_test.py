@@ -40,7 +40,7 @@ def small(**arguments):
   return Glow(**{"config": {"n_levels": 2, "depth": 1, "coupling_width": 4}, "dim": DIM, "seed": 1, **arguments})
 
 
-def own_network(units):
+def custom_network(units):
   last = keras.layers.Dense(units, kernel_initializer=keras.initializers.RandomNormal(stddev=0.1, seed=1))
   return keras.Sequential([keras.layers.Dense(7, "tanh"), keras.layers.Dropout(0.5), last])
 
@@ -48,12 +48,12 @@ def own_network(units):
 def everything():
   """Returns a model of every layer of the list, of networks and bases of a user's own, and of a shared flow."""
   flow = small(name="shared")
-  own = small(network=own_network, base=tfd.StudentT(5.0, 0.0, 1.0), trainable=False)
+  custom = small(network=custom_network, base=tfd.StudentT(5.0, 0.0, 1.0), trainable=False)
   layers = [case.build(3, "float32") for case in CASES]
   inputs = outputs = keras.Input([DIM])
-  for layer in [*layers, own, AffineCoupling(network=own_network), flow]:
+  for layer in [*layers, custom, AffineCoupling(network=custom_network), flow]:
     outputs = layer(outputs)
-  return keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(own)(inputs)])
+  return keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(custom)(inputs)])
 
 
 # {name: (model, another model with its layers, path) -> a model that must compute what the first one does}
@@ -113,12 +113,12 @@ def clone_model(model, other, path):
   return clone
 
 
-def test_own_networks_are_one_for_each_coupling_and_have_no_seed():
-  flow = small(network=own_network)
+def test_custom_networks_are_one_for_each_coupling_and_have_no_seed():
+  flow = small(network=custom_network)
   with rejected(FlowError, "network"):
     flow.restart(1)
   with rejected(ConfigError, "network"):
-    small(network=[own_network])
+    small(network=[custom_network])
 
 
 @each
