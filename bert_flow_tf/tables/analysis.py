@@ -1,10 +1,7 @@
 """Tables 1 and 6 of the paper, isotropy, and the figures: properties of the embeddings."""
 
-import collections
 import dataclasses
-import hashlib
 import math
-import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +10,6 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_pairs
-from bert_flow_tf.encoder.text import frequency
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.evaluation.figures import spectrum_figure
 from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
@@ -22,6 +18,7 @@ from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import figures
 from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
 from bert_flow_tf.tables.table import OURS, Cell, Row, paper_tables
+from bert_flow_tf.tables.word_ranks import vocabulary_ranks
 from bert_flow_tf.tables.workbench import NONE, Recipe, TableContent, TableRequest, Workbench
 
 # Table 1's ranges of ranks, from 0, without the end. The paper prints "[5K, 1K)" for the last, a misprint.
@@ -50,9 +47,6 @@ _ISOTROPY = {
   "variance along the first direction, %": "first",
 }
 ISOTROPY_COLUMNS = tuple(_ISOTROPY)
-# BERT's tokenizer always splits at these characters, so that counting words one by one gives the same pieces.
-_WORD = re.compile(r"[^ \t\r\n]+")
-_UNLIMITED = 1 << 30
 
 
 def make_words(request: TableRequest) -> TableContent:
@@ -60,7 +54,7 @@ def make_words(request: TableRequest) -> TableContent:
   paper, rows, notes = paper_tables()[1], [], []
   file = request.plan.frequency_file or request.plan.corpus
   for bench in request.benches:
-    order = np.asarray(_ranks(bench, request.plan), np.int64)
+    order = np.asarray(vocabulary_ranks(bench, request.plan), np.int64)
     # Groups of words by rank, as the paper's columns: (0,100), [100,500), ...
     means = frequency_groups(bench.encoder.bert.word_embeddings.numpy(), order)
     groups = dict(zip(paper.columns, means, strict=True))
@@ -80,28 +74,6 @@ def make_words(request: TableRequest) -> TableContent:
   notes.append("Distances: the k nearest words by l2-distance. Dot products: the k largest.")
   notes.append(f"Words ranked by `{file}`; the paper ranks them by a Wikipedia and does not say which BERT it used.")
   return TableContent(paper.columns, rows, notes)
-
-
-def _ranks(bench, plan):
-  """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
-  tokenizer = bench.encoder.tokenizer
-  if plan.frequency_file:
-    counts = frequency.read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
-    return frequency.rank_vocabulary(tokenizer.words, counts)
-  path = os.path.expanduser(plan.corpus)
-
-  def compute():
-    # Each distinct word of the text is tokenized once.
-    words = frequency.count_words(path, _WORD.findall)
-    counts = collections.Counter()
-    for pieces, count in zip(tokenizer(list(words), _UNLIMITED), words.values(), strict=True):
-      for piece in pieces.tolist():
-        counts[piece] += count
-    return frequency.rank_vocabulary(tokenizer.words, counts).tolist()
-
-  with open(path, "rb") as file:
-    digest = hashlib.file_digest(file, "sha256").hexdigest()
-  return bench.store.kept({"kind": "ranks", "tokenizer": tokenizer.checksum, "corpus": digest}, compute)
 
 
 def make_lexical(request: TableRequest) -> TableContent:

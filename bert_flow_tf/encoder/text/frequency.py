@@ -5,8 +5,7 @@ import pathlib
 import re
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -48,54 +47,23 @@ def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]
     if lower_case:
       word = word.lower()
     counts[word] += int(count)
-  return _words(counts, path, "expected lines of a word, a tab or space, and its count")
-
-
-def count_words(path: FilePath, split: Callable[[str], Iterable[str]]) -> dict[str, int]:
-  """Returns {word: count} of a text file, plain or gzipped; `split` gives the words of a line."""
-  counts: Counter[str] = Counter()
-  for line in _with_progress(path, "counting words"):
-    counts.update(split(line))
-  return _words(counts, path, "expected a text file")
-
-
-def _words(counts, path, expected):
-  """Returns the counts as a dict; DataError without any."""
   if not counts:
-    raise DataError(f"{path} has no words; {expected}")
+    raise DataError(f"{path} has no words; expected lines of a word, a tab or space, and its count")
   return dict(counts)
 
 
-def _with_progress(path, what):
-  """Yields the lines of a text file that are not empty."""
+def lines_with_progress(path: FilePath, work: str) -> Iterator[str]:
+  """Yields the lines of a text file that are not empty; shows progress."""
   # Read twice, first to count its lines, so that a damaged file is reported early.
   total = sum(1 for _ in lines(path, empty="skip"))
   done = 0
-  with Progress(total, work=what, unit="line") as progress:
+  with Progress(total, work=work, unit="line") as progress:
     for _, line in lines(path, empty="skip"):
       yield line
       done += 1
       if done % _REPORT_LINES == 0:
         progress.update(_REPORT_LINES)
     progress.update(done % _REPORT_LINES)
-
-
-def rank_vocabulary(vocab: Sequence[str], counts: Mapping[Any, int]) -> np.ndarray:
-  """Returns the rows of a vocabulary by decreasing frequency, int64 [ranked], by {token: count} or {row: count}.
-
-  Special tokens and words without a count are left out; words with the same count keep the vocabulary's order.
-  """
-  frequencies = np.zeros(len(vocab))
-  for row, token in enumerate(vocab):
-    if not SPECIAL.fullmatch(token):
-      frequencies[row] = counts.get(token, counts.get(row, 0))
-  order = np.argsort(-frequencies, kind="stable")[: np.count_nonzero(frequencies)]
-  if not order.size:
-    raise DataError(
-      f"none of the {len(counts)} counted words is among the {len(vocab)} of the vocabulary; the words of an uncased "
-      "vocabulary must be in lower case"
-    )
-  return order
 
 
 def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
@@ -116,7 +84,7 @@ def count_frequencies(path: FilePath, tokenizer: "SentenceTokenizer") -> tuple[n
   """Returns the number of sentences of a text file with each word piece, float64 [vocab_size], and that of all."""
   frequencies = np.zeros(tokenizer.vocab_size)
   total = 0
-  sentences = _with_progress(path, "counting word pieces")
+  sentences = lines_with_progress(path, "counting word pieces")
   while chunk := list(itertools.islice(sentences, _CHUNK_SENTENCES)):
     _, piece = _pieces(tokenizer(chunk, _MAX_SEQ_LENGTH))
     frequencies += np.bincount(piece, minlength=tokenizer.vocab_size)
