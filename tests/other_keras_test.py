@@ -10,6 +10,7 @@ from bert_flow_tf.flow.keras import IS_KERAS_3
 from tests.testing import REPO
 
 TESTS = ["tests/flow", "tests/calibration", "tests/training", "tests/encoder/layer_test.py"]
+TESTS += ["tests/encoder/layer_files_test.py"]
 
 
 @pytest.mark.slow

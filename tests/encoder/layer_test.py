@@ -1,9 +1,6 @@
-"""Encoders as Keras layers; user_model_test has those of a user's own TFBertModel."""
+"""Encoders as Keras layers, trained and in models; layer_files_test saves and copies them."""
 
-import copy
-import functools
 import importlib.util
-import pickle
 import subprocess
 import sys
 
@@ -15,7 +12,7 @@ import transformers
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import DataError, EncoderError
-from bert_flow_tf.flow.keras import IS_KERAS_3, keras, tf_variables
+from bert_flow_tf.flow.keras import keras, tf_variables
 from tests.encoder import tiny
 from tests.testing import REPO
 
@@ -40,8 +37,8 @@ def test_layer_of_texts_and_ids(encoder, pooling):
   layer = encoder.as_layer(True, pooling)
   ids, mask = tokens(encoder)
   inputs = (TEXTS, tf.constant(TEXTS), np.array(TEXTS), ids, ids.numpy(), (ids, mask), [ids, mask])
-  of_transformers = transformers.BatchEncoding({"input_ids": ids, "attention_mask": mask})
-  for each in (*inputs, of_transformers, dict(of_transformers)):
+  batch_encoding = transformers.BatchEncoding({"input_ids": ids, "attention_mask": mask})
+  for each in (*inputs, batch_encoding, dict(batch_encoding)):
     np.testing.assert_allclose(layer(each), expected, atol=1e-5)
   assert layer.dim == expected.shape[1]
   with tf.GradientTape() as tape:
@@ -143,91 +140,6 @@ def model_of(layer, seed=1, shape=(), dtype="string"):
   text = keras.Input(shape, dtype=dtype)
   head = keras.layers.Dense(1, kernel_initializer=keras.initializers.RandomNormal(seed=seed))
   return keras.Model(text, head(layer(text)))
-
-
-def loaded(model, other, path, ending):
-  model.save(f"{path}{ending}")
-  return keras.models.load_model(f"{path}{ending}")
-
-
-def weights_h5(model, other, path):
-  model.save_weights(f"{path}.weights.h5")
-  other.load_weights(f"{path}.weights.h5")
-  return other
-
-
-def checkpoint(model, other, path):
-  path = tf.train.Checkpoint(model=model).save(str(path))
-  # Every variable of BERT, also those that the pooling does not read, and the two of the head.
-  entries = [name for name, _ in tf.train.list_variables(path) if name.endswith("VARIABLE_VALUE")]
-  assert len(entries) >= len(model.layers[1]._encoder.bert.weights) + 2
-  tf.train.Checkpoint(model=other).restore(path).assert_consumed()
-  return other
-
-
-def weights(model, other, path):
-  other.set_weights(model.get_weights())
-  return other
-
-
-def clone(model, other, path):
-  copied = keras.models.clone_model(model)
-  assert copied.layers[1] is not model.layers[1]
-  return weights(model, copied, path)
-
-
-# {name: (model, another model with its layers, path) -> a model that must compute what the first one does}
-WAYS = {
-  "keras": functools.partial(loaded, ending=".keras"),
-  "h5": functools.partial(loaded, ending=".h5"),
-  "saved_model": functools.partial(loaded, ending=""),
-  "weights_h5": weights_h5,
-  "checkpoint": checkpoint,
-  "weights": weights,
-  "clone_model": clone,
-  "deepcopy": lambda model, other, path: copy.deepcopy(model),
-  "pickle": lambda model, other, path: pickle.loads(pickle.dumps(model)),
-}
-
-
-@pytest.mark.parametrize("trainable", [True, False])
-@pytest.mark.parametrize("name", WAYS)
-def test_saved_and_copied(tmp_path, name, trainable):
-  pytest.importorskip("tensorflow_text")
-  if name == "saved_model" and IS_KERAS_3:
-    pytest.skip("Keras 3 writes a SavedModel by model.export, and loads none as a model")
-  encoder, again = (dropout_free(tmp_path / "tiny") for _ in range(2))
-  model = model_of(encoder.as_layer(trainable, "avg", max_seq_length=6))
-  other = model_of(again.as_layer(trainable, "avg", max_seq_length=6), seed=2)
-  rng = np.random.default_rng(1)
-  for weight in tf_variables(model.weights):
-    weight.assign_add(rng.normal(0, 0.1, weight.shape))
-  texts = tf.constant(TEXTS)
-  expected = model(texts).numpy()
-  assert np.abs(other(texts) - expected).max() > 1e-3
-  found = WAYS[name](model, other, tmp_path / "model")
-  np.testing.assert_allclose(found(texts), expected, atol=1e-6)
-  assert [tuple(weight.shape) for weight in found.weights] == [tuple(weight.shape) for weight in model.weights]
-  assert len(found.trainable_weights) == len(model.trainable_weights)
-  assert len({weight.name for weight in model.layers[1].weights}) == len(model.layers[1].weights)
-  # Each has weights of its own, on which its encoder computes.
-  first = tf_variables(found.layers[1].weights)[0]
-  first.assign(-first)
-  np.testing.assert_array_equal(model(texts), expected)
-  assert np.abs(found(texts) - expected).max() > 1e-4
-  assert np.abs(found.layers[1]._encoder.encode(TEXTS) - encoder.encode(TEXTS)).max() > 1e-4
-
-
-@pytest.mark.parametrize("way", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
-def test_the_layer_alone_is_copied_with_its_encoder(encoder, way):
-  layer = encoder.as_layer(trainable=True, name="mine")
-  again = way(layer)
-  np.testing.assert_array_equal(again(TEXTS), layer(TEXTS))
-  assert again.name == "mine" and len(again.trainable_weights) == len(layer.trainable_weights)
-  for weight in tf_variables(again.weights):
-    weight.assign_add(tf.ones_like(weight))
-  np.testing.assert_allclose(layer(TEXTS), encoder.encode(TEXTS), atol=1e-6)
-  assert np.abs(again(TEXTS) - layer(TEXTS)).max() > 1e-3
 
 
 def test_fit_moves_what_is_trainable_and_nothing_else(tmp_path):

@@ -20,7 +20,7 @@ class Flow(keras.Model):
     return self.function(self, inputs)
 
 
-class FlowOfOwnStep(Flow):
+class FlowWithTrainStep(Flow):
   def train_step(self, data):
     with tf.GradientTape() as tape:
       loss = tf.reduce_mean(self.flow.bits_per_dim(data))
@@ -45,7 +45,7 @@ MODELS = {
   "sequential": lambda flow: keras.Sequential([keras.Input([DIM]), NegativeLogLikelihood(flow)]),
   "subclass": lambda flow: Flow(flow, lambda model, inputs: model.likelihood(inputs)),
   "add_loss": lambda flow: Flow(flow, add_loss),
-  "train_step": lambda flow: FlowOfOwnStep(flow, lambda model, inputs: model.flow(inputs)),
+  "train_step": lambda flow: FlowWithTrainStep(flow, lambda model, inputs: model.flow(inputs)),
 }
 
 
