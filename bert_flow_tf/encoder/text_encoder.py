@@ -99,6 +99,11 @@ class TextEncoder(abc.ABC):
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
 
+  @property
+  def tokenizer_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
+    return self.tokenizer.checksum
+
   def check_has_tokens(self, calibration: str) -> None:
     """Raises a ConfigError if it has no word pieces, of which a calibration takes the characters."""
     if not self.has_tokens:

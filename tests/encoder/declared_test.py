@@ -58,7 +58,8 @@ def test_an_explicit_pooling_and_length_win_and_the_log_names_the_declared(tmp_p
   plain = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "plain"))).encode(TEXTS, "avg-first-last", 5)
   declare(tiny.save_tiny(tmp_path / "declared"), modes("lasttoken"))
   with caplog.at_level("INFO", logger="absl"):
-    model = SentenceModel.from_pretrained(str(tmp_path / "declared"), "avg-first-last", 5)
+    arguments = {"sentence_embedding_type": "avg-first-last", "max_seq_length": 5}
+    model = SentenceModel.from_pretrained(str(tmp_path / "declared"), **arguments)
   assert "avg-first-last (the pooling lasttoken is declared), max_seq_length 5 (7 is declared)" in caplog.text
   np.testing.assert_array_equal(model.embed(TEXTS), plain)
 
