@@ -144,6 +144,8 @@ def make_isotropy(request: TableRequest) -> TableContent:
   notes = [
     "Random pairs: each first sentence with the second sentence half the list further on; near 100 is a narrow cone.",
     "First direction: the part of the variance along the first principal axis.",
+    "IsoScore and first direction count each distinct sentence once; random pairs, fits and scores count a sentence as "
+    "often as it occurs.",
   ]
   return TableContent(ISOTROPY_COLUMNS, rows, notes)
 

@@ -98,6 +98,17 @@ class Inputs:
     """Returns the settings of one fit."""
     return dataclasses.replace(self._flow.for_corpus(corpus), seed=seed)
 
+  def fit_size(self, corpus: FlowCorpus) -> str:
+    """Returns epochs, steps and learning rate of a flow on a corpus: "0.15 epoch, 92 steps at learning rate 2e-05"."""
+    from bert_flow_tf.training.optimizer import num_steps  # imports TensorFlow, after the files are read
+
+    settings = self.flow_settings(corpus, seed=0)
+    steps = num_steps(len(corpus.pairs), settings.train_batch_size, settings.epochs)
+    word = "epochs"
+    if settings.epochs <= 1:
+      word = "epoch"
+    return f"{settings.epochs:g} {word}, {steps:,} steps at learning rate {settings.flow_learning_rate:g}"
+
   def flow_key(self, corpus: FlowCorpus, seed: int) -> dict[str, Any]:
     """Returns everything that decides a flow, except embeddings and sentences, as JSON values."""
     from bert_flow_tf.data.pipeline import ORDER  # needs TensorFlow, which fits and embeddings have imported already

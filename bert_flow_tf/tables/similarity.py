@@ -1,6 +1,5 @@
 """Tables 2, 3, 4, 5 and 8 of the paper, and the transfer table: scores of tasks by recipe."""
 
-import contextlib
 import dataclasses
 import math
 import statistics
@@ -20,8 +19,12 @@ AVG, FIRST_LAST = "avg", "avg-first-last"
 _PAPER_K = {"natsv": "natsv-10", "sn+natsv": "sn+natsv-6"}
 # Pairs of QNLI's splits in GLUE (its second version, as in TensorFlow Datasets).
 _QNLI = {"train": 104743, "dev": 5463, "test": 5463}
+# Beginning and end of the note where some of them are missing.
+PART_OF_QNLI, FITTED_ON_PART = "Only a part of QNLI was available", "The rows (target) are fitted on"
 _COLUMN_OF_TASK = {"QNLI": "AUC"}  # in Table 4
 _SEED_RECIPES = (Recipe(AVG), Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow"))  # rows of Table 8
+# 0.15 epoch of all pairs of SNLI and MNLI, 32 per step.
+_PAPER_NLI_STEPS = 4600
 WEIGHTED = note("STS-12 to STS-16")
 _NOT_TUNED = "Our encoders are not fine-tuned on NLI (`--nli_model`); the paper's are."
 
@@ -71,12 +74,12 @@ def make_qnli(request: TableRequest) -> TableContent:
     counts, numbers = [], []
     for split, full in _QNLI.items():
       counts.append(len(splits.get(split, ())))
-      numbers.append(f"{counts[-1]} of {full} {split}")
+      numbers.append(f"{counts[-1]:,} of {full:,} {split}")
     if counts != list(_QNLI.values()):
-      fitted = f"{sum(counts)} of its {sum(_QNLI.values())} pairs"
+      fitted = f"{sum(counts):,} of {sum(_QNLI.values()):,} pairs"
       # Before the note of the corpus NLI.
-      missing = f"Only a part of QNLI was available: {', '.join(numbers)} pairs."
-      notes.insert(1, f"{missing} The rows (target) are fitted on {fitted}.")
+      missing = f"{PART_OF_QNLI}: {', '.join(numbers)} pairs."
+      notes.insert(1, f"{missing} {FITTED_ON_PART} {fitted}.")
   return TableContent(("AUC",), _rows(request, recipes), notes + not_tuned(request))
 
 
@@ -120,9 +123,13 @@ def make_transfer(request: TableRequest) -> TableContent:
   """Makes the table of flows that are fitted on the sentences of one set and evaluated on another."""
   # A row for each corpus; on its own set, a flow is fitted on the sentences that it is evaluated on.
   recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
+  notes = [WEIGHTED]
   for corpus in request.plan.transfer_corpus:
     recipes[f"flow fitted on {_corpus_name(corpus)}"] = Recipe(FIRST_LAST, "flow", corpus)
-  rows, notes = [], [WEIGHTED]
+  if NLI in request.plan.transfer_corpus:
+    for bench in request.benches[:1]:
+      notes += nli_notes(bench)
+  rows = []
   for bench in request.benches:
     plain = cells_of(bench, Recipe(FIRST_LAST), request.tasks, request.seeds)[0]
     rows.append(Row(f"{bench.title}, no flow", OURS, plain))
@@ -213,9 +220,20 @@ def _notes_of_corpora(request: TableRequest, recipes: Mapping[Workbench, Sequenc
   for bench in list(recipes)[:1]:
     notes.append(note("(target)"))
     if Recipe(bench.only_embedding or FIRST_LAST, "flow", NLI) in recipes[bench]:
-      with contextlib.suppress(DataError):
-        notes.append(f"(NLI): fitted on {bench.inputs.corpus(NLI).source}.")
+      notes += nli_notes(bench)
   return notes
+
+
+def nli_notes(bench: Workbench) -> list[str]:
+  """Returns a note on pairs and steps of a fit on NLI, which may be far fewer than the paper's; [] without files."""
+  try:
+    corpus = bench.inputs.corpus(NLI)
+  except DataError:  # its rows have no scores, and say why
+    return []
+  return [
+    f"(NLI): fitted on the available {len(corpus.pairs):,} pairs of SNLI and MNLI: {bench.inputs.fit_size(corpus)}. "
+    f"The paper's rows have some {_PAPER_NLI_STEPS:,} steps: compare them only with a fit as long."
+  ]
 
 
 def _published(bench: Workbench, recipe: Recipe, number: int) -> Mapping[str, Any]:

@@ -44,7 +44,7 @@ TERMS = {
   "(target)": "fitted on all sentences of the evaluated set, test pairs included, without gold scores; a sentence of "
   "several pairs counts as often",
   "(all sets)": "fitted once, on the sentences of the seven sets STS-B to STS-16, without gold scores",
-  "(corpus)": "fitted once, on 5,000 lines of a text that has nothing to do with the sets (`--corpus`)",
+  "(corpus)": "fitted once, on 5,000 lines of a text (`--corpus`) that are no sentence of the evaluated sets",
   "NLI": "the sentences of SNLI and MNLI",
   "Spearman x 100": "rank correlation of the cosines of the pairs with their gold scores",
   "STS-12 to STS-16": "mean over the subsets, weighted by their numbers of pairs, as in the paper",

@@ -166,9 +166,9 @@ def test_table_4_says_how_many_pairs_of_qnli_there_were(data, counts):
   notes = make("4", [make_bench(data, [], tasks={"QNLI": task})], tasks=["QNLI"]).notes
   notes = [note for note in notes if "QNLI was available" in note]
   train, dev, test = counts
-  expected = f"{train} of 104743 train, {dev} of 5463 dev, {test} of 5463 test pairs. The rows (target) are fitted on"
+  expected = f"{train:,} of 104,743 train, {dev:,} of 5,463 dev, {test:,} of 5,463 test pairs. The rows (target) are"
   assert len(notes) == (sum(counts) < 115669)
-  assert all(expected in note and f" {sum(counts)} of its 115669 pairs." in note for note in notes)
+  assert all(expected in note and f" {sum(counts):,} of 115,669 pairs." in note for note in notes)
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "alone\nalone\n"])

@@ -5,11 +5,15 @@ import statistics
 import numpy as np
 import pytest
 
+from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.table import paper_tables
 from bert_flow_tf.tables.workbench import CONTROLS
-from tests.tables.fakes import Encoder, make, make_bench
+from bert_flow_tf.training.settings import FlowSettings
+from tests.tables.fakes import Bench, Encoder, NoStore, make, make_bench
 
 
 def row(rows, end):
@@ -70,6 +74,22 @@ def test_cells_that_fail_say_why(data):
   assert natsv["STS-B"].defined and "STS-12 has no dev split" in natsv["STS-12"].reason
   assert "rank 6" in cells["fake, avg-first-last, whitening-7 (target)"]["STS-12"].reason
   assert all(cell.defined for cell in cells["fake, avg-first-last, flow (target)"].values())
+
+
+@pytest.mark.parametrize(("name", "plan"), [("2", {}), ("4", {}), ("transfer", {"transfer_corpus": ("nli",)})])
+def test_the_note_on_nli_has_pairs_and_steps_and_no_folder(data, tmp_path, name, plan):
+  folder = tmp_path / "private" / "SNLI"
+  folder.mkdir(parents=True)
+  columns = ["index", *"abcdef", "a man eats", "a man has lunch", "neutral"]
+  header = [*map(str, range(7)), "sentence1", "sentence2", "gold_label"]
+  (folder / "dev.tsv").write_text("\n".join("\t".join(line) for line in [header] + [columns] * 640) + "\n")
+  tasks = {"STS-B": load_task("STS-B", data), "QNLI": load_task("STS-B", data)}
+  inputs = Inputs(tasks, DataSettings(data_dir=str(folder.parent)), EncoderSettings(), FlowSettings())
+  bench = Bench(Encoder(), inputs, NoStore(), "fake")
+  notes = make(name, [bench], [0], ["QNLI"] if name == "4" else ["STS-B"], **plan).notes
+  (note,) = (note for note in notes if note.startswith("(NLI): "))
+  assert " 640 pairs " in note and "0.15 epoch, 3 steps at learning rate 2e-05" in note and "4,600 steps" in note
+  assert not any("private" in note for note in notes)
 
 
 # {(number, encoder, fine-tuned): {end of our row's name: the paper's row}}

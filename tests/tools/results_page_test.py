@@ -1,10 +1,16 @@
 """tools/results_page.py: a page from the tables of a folder."""
 
+import dataclasses
+
 import pytest
 
+from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.table import OURS, Cell, Row, Table, note, paper_tables
+from tests.tables.fakes import make, make_bench
 from tests.testing import rejected
 from tools import results_page as page
 
@@ -175,6 +181,16 @@ def test_qnli_and_edit_distance():
     ["STS-B dev, gold and edit distance", "-24.61", "-24.20"],
   ]
   assert "Published code:" not in page.summary([qnli, lexical])
+
+
+def test_a_part_of_qnli():
+  """The summary says how many pairs were available, as the note of Table 4 does."""
+  task = TaskData(find_task("QNLI"), {"dev": SentencePairs(["a b"] * 8, ["a c"] * 8, [1.0] * 8)}, "made up")
+  notes = make("4", [make_bench(None, [], tasks={"QNLI": task})], tasks=["QNLI"]).notes
+  four = table("4", ("AUC",), {"my, avg-first-last": {"AUC": (61.0,)}}, {"my": "0" * 64})
+  assert lines_of(page.summary([dataclasses.replace(four, notes=tuple(notes))]))[2][0] == (
+    "QNLI, AUC; ours: 8 of 115,669 pairs"
+  )
 
 
 def test_no_table_of_the_summary():
