@@ -58,7 +58,7 @@ AS_READ = {
   "docs/reproduction.md": {r"--task=STS-B": r"\g<0> --data_dir=DATA"},
   "docs/tables.md": {
     "run_table.py": r"\g<0> --data_dir=DATA --model=base --train_batch_size=8 --flow_model_config=small.json",
-    "--table=beyond,gains,ablation": r"\g<0> --task=STS-B,STS-12",
+    "--table=(beyond,gains,ablation|choice)": r"\g<0> --task=STS-B,STS-12",
     "FOLDER": "large",
   },
   "bert_flow_tf/encoder/pretrained/mini/README.md": {"--output_dir=mini": rf"\g<0>{_SHORT}"},

@@ -65,6 +65,7 @@ _ABLATION_ROWS = (
   Recipe("mix", "soft-whitening-0.3", token_weights=IDF),
   Recipe("mix", "soft-whitening-0.4", token_weights=IDF),
 )
+_SEEN_BY_FREQUENCIES = ("QNLI", "MRPC")
 METRIC = "Spearman x 100 (STS-12 to STS-16: mean over the subsets, weighted by their numbers of pairs)"
 _NOT_RUN = (
   "The paper's encoders, `base` and `large`, were not run here. With them: `bert-flow table "
@@ -81,7 +82,7 @@ def make_beyond(request: TableRequest) -> TableContent:
   if request.plan.corpus:
     notes += [note("(corpus)"), *_corpus_notes(request)]
     recipes += [dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)) for recipe in _FITTED]
-  notes += only_embedding_notes(request)
+  notes += [*_binary_notes(request), *only_embedding_notes(request)]
   rows = []
   for bench in request.benches:
     bench_rows, auto_notes = _score_rows(request, bench, _supported_recipes(bench, recipes))
@@ -90,6 +91,13 @@ def make_beyond(request: TableRequest) -> TableContent:
   if not any(bench.paper_encoder for bench in request.benches):
     notes.append(_NOT_RUN)
   return TableContent(columns_of(request), rows, notes)
+
+
+def _binary_notes(request):
+  """Returns a note on the tasks whose sentences the word frequencies have seen."""
+  if set(request.tasks) & set(_SEEN_BY_FREQUENCIES):
+    return [note(", ".join(_SEEN_BY_FREQUENCIES))]
+  return []
 
 
 def _corpus_notes(request):
@@ -139,7 +147,7 @@ def make_gains(request: TableRequest) -> TableContent:
   if request.plan.corpus:
     pairs += [(dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)), MATCH) for recipe in _FITTED]
   rows = []
-  notes = [note("[low, high]"), note("▲, ▼")]
+  notes = [note("[low, high]"), note("▲, ▼"), *_binary_notes(request)]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
   for bench in request.benches:
     marks = []
