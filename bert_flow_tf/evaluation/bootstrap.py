@@ -8,13 +8,13 @@ import numpy as np
 
 from bert_flow_tf.evaluation.metrics import rows_of_subsets, score_pairs
 
-# Numbers of an array of resamples: 2^20 of float64 are 8 MiB, and several such arrays exist at once.
+# Numbers of an array of resamples: 2^20 of float64 are 8 MiB, and several arrays of this size exist at once.
 _PIECE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-  """Difference of two Spearman correlations or AUCs x 100, its interval, and the reason if one of these is NaN."""
+  """Difference of two Spearman correlations or AUCs x 100, its interval, and the reason if a number is NaN."""
 
   gain: float
   low: float

@@ -12,7 +12,7 @@ from bert_flow_tf.evaluation.metrics import correlation
 if typing.TYPE_CHECKING:
   from matplotlib.figure import Figure
 
-# Gray that is readable on white and on black: the cone's figure has no background of its own.
+# Gray that is readable on white and on black: the cone's figure has no background.
 INK = "#8b949e"
 BEFORE, AFTER = "#d9534f", ("#3b8ed0", "#2f9e62", "#b07cd8", "#d98f2b")
 _GOLD_POINTS = 1500

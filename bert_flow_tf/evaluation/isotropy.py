@@ -1,4 +1,4 @@
-"""Isotropy of embeddings: IsoScore, singular values, and whether there is a cone that a calibration could remove."""
+"""Isotropy of embeddings: IsoScore, singular values, and a warning where no cone is left to remove."""
 
 import math
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words:
   # Means of word embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
   rows = np.asarray(sample(embeddings), np.float64)
   judged = whole = rows
-  # Concatenated views with shares are measured as their weighted sum, and judged by the last one, the encoder's.
+  # Concatenated views with shares are measured as their weighted sum, and judged by the last view, the encoder's.
   if shares:
     views = np.split(rows, len(shares), axis=1)
     judged, whole = views[-1], _weighted_sum(views, shares)

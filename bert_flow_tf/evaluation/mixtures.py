@@ -14,7 +14,7 @@ _SENTENCES, _DRAWS = 600, 3
 
 @dataclasses.dataclass(frozen=True)
 class Mixtures:
-  """Sentences, n int32 arrays [seq_len] of token ids, and m mixtures of each of them with another one."""
+  """Sentences, n int32 arrays [seq_len] of token ids, and m mixtures, each of two of the sentences."""
 
   originals: list[np.ndarray]
   mixed: list[np.ndarray]
@@ -42,14 +42,14 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
   weights = np.log((len(pieces) + 1) / (frequencies + 1))
   longest = max(map(len, pieces))
   rng = np.random.default_rng(seed)
-  chosen = list(map(pieces.__getitem__, rng.permutation(len(pieces))[:sentences]))
+  sampled = list(map(pieces.__getitem__, rng.permutation(len(pieces))[:sentences]))
   first, last = ids[0][:1], ids[0][-1:]
   mixed, rows, gold = [], [], []
   for _ in range(_DRAWS):
     # Each sentence is mixed with its neighbor in a circle of all.
-    circle = rng.permutation(len(chosen))
+    circle = rng.permutation(len(sampled))
     for row, other in zip(circle, np.roll(circle, 1), strict=True):
-      a, b = chosen[row], chosen[other]
+      a, b = sampled[row], sampled[other]
       share = rng.random()
       of_a = a[rng.random(len(a)) < share]
       of_b = b[rng.random(len(b)) >= share]
@@ -60,5 +60,5 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
       mixed.append(np.concatenate([first, mixture, last]))
       rows.append(row)
       gold.append(weights[of_a].sum() / np.sqrt(total) if total else 0.0)
-  originals = [np.concatenate([first, row, last]) for row in chosen]
+  originals = [np.concatenate([first, row, last]) for row in sampled]
   return Mixtures(originals, mixed, np.array(rows), np.array(gold))

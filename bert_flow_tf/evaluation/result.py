@@ -1,4 +1,4 @@
-"""Result of a run on one task, in numbers. `runs/sentences.py` has the words."""
+"""Numbers of a run on a task. `runs/sentences.py` has the words."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, E
 # Encoders without a calibration.
 BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
 
-# {split: {method: value}}, in which a union such as STS-12-16 has a split per task: "test STS-12".
+# {split: {method: value}}, in which a union has a split per task: "test STS-12" of STS-12-16.
 BySplit = Mapping[str, Mapping[str, Any]]
 
 
@@ -29,9 +29,9 @@ class TaskResult:
     source: description of the data's origin.
     scores: {split: {method: scores}}; of a classifier {split: scores}.
     gains: {split: {method: fields of `Gain`, and the method that it is "over"}} of the evaluated split.
-    gains_over_match: the same, over the string match `CHARACTERS`.
+    gains_over_match: gains over the string match `CHARACTERS`.
     controls: {split: {name of a string match: scores}} of the evaluated split.
-    pairs: the n pairs of the evaluated split, or of the first one without gold; None if only scores are known.
+    pairs: the n pairs of the evaluated split, or of the first split without gold; None if only scores are known.
     cosines: {method: cosines of the pairs, [n]}.
     match_cosines: {name of a string match: cosines of the pairs, [n]}.
     embeddings: {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; {} if not known.
@@ -96,7 +96,7 @@ def task_result(
   )
   if not drawn:
     return result
-  # What the page draws: the evaluated split, and a sample of its embeddings.
+  # The page draws the evaluated split, and a sample of its embeddings.
   split = task.spec.eval_split or next(iter(task.splits))
   pairs = task.splits[split]
   sides = {}
@@ -120,9 +120,8 @@ def _control_scores(task, matches):
 
 
 def _gains_over_baselines(task, cosines):
-  """Returns {split: {method: gain}} over `WITHOUT_FLOW`, whose own gain is over `BEFORE_TRAINING`; without these two,
-  over the first method.
-  """
+  """Returns {split: {method: gain}} over the encoder alone: `WITHOUT_FLOW`, or else the first method."""
+  # The gain of the encoder alone is over the encoder before its training, if that is known.
   split = task.spec.eval_split
   first = next(iter(cosines))
   if WITHOUT_FLOW in cosines:

@@ -30,7 +30,7 @@ def load_scored_tasks(
   split: str | None = None,
   metric: str | None = None,
 ) -> list[TaskData]:
-  """Loads tasks, each with the one split that is evaluated, its own if None; pairs of `custom` may have no gold."""
+  """Loads tasks, each with the evaluated split alone; None for the task's. Pairs of `custom` may have no gold."""
   # Each task once; the packaged ones read no files.
   specs = [find_task(name.strip()) for name in names]
   unique = {spec.name for spec in specs}
@@ -47,7 +47,7 @@ def load_scored_tasks(
 
 
 def _evaluated_split(task, split, metric):
-  """Returns the task with one split, and the metric."""
+  """Returns the task with its evaluated split alone, and with the metric."""
   split = split or task.spec.eval_split
   if split is None:
     if metric is not None:
@@ -75,7 +75,7 @@ def _with_metric(task, metric):
 def score_predictions(
   path: str | os.PathLike, task: TaskData | None = None, metric: str | None = None
 ) -> tuple[TaskData, dict]:
-  """Compares a file of similarities with a task's gold scores, or its own; returns the task, {method: `evaluate`'s}."""
+  """Scores a file of similarities by the gold of a task, or of the file; returns the task, {method: `evaluate`'s}."""
   path = os.path.expanduser(path)
   gold, similarities, first_line = _read_predictions(path)
   if task is not None:
@@ -116,7 +116,7 @@ def _check_gold(path, task, gold, similarities, first_line):
 
 def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mapping[str, np.ndarray], int]:
   """Returns gold [n], {method: [n]}, float64, and the line number of the first pair of a file of similarities."""
-  # It is a TSV such as test_results.tsv, with `gold` ("nan" for none) and methods; or has one similarity a line.
+  # It is a TSV as test_results.tsv, with `gold` ("nan" for none) and methods; or has one similarity a line.
   rows = [(number, text.split("\t")) for number, text in lines(path, empty="keep")]
   while rows and not "".join(rows[-1][1]).strip():
     rows.pop()

@@ -13,16 +13,16 @@ from bert_flow_tf.evaluation.isotropy import sample, spread
 from bert_flow_tf.evaluation.metrics import auc, correlation, cosine_similarity, mean_random_cosine, score_pairs
 from bert_flow_tf.progress import counted
 
-# Names of two methods in results.json and tables; other calibrations have their own names.
+# Names of two methods in results.json and tables; other calibrations are named as they are.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
-# Keys of the scores that the paper reports: of a task with subsets, of one without, of labels.
+# Keys of the scores that the paper reports: of a task with subsets, of a task without, of labels.
 HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
 
 
 class Embeddings:
-  """Embeddings of sentences: `values` of the distinct ones, float32 [n, dim]; `arguments` are those of `encode`."""
+  """Embeddings of sentences: `values` of the distinct sentences, float32 [n, dim]; `arguments` go to `encode`."""
 
   def __init__(
     self,
@@ -56,7 +56,7 @@ class Embeddings:
     return self.of(_both_sides(pairs))
 
   def extended(self, extend: Callable[[list[str], np.ndarray], np.ndarray]) -> "Embeddings":
-    """Returns the same with other values: those of `extend` for the distinct sentences and their embeddings."""
+    """Returns a copy whose values are `extend` of the distinct sentences and their embeddings."""
     extended = copy.copy(self)
     extended.values = extend(list(self._rows), self.values)
     return extended
@@ -92,7 +92,7 @@ def evaluate(
     pairs = task.splits[split]
     a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
     cosines[split] = pair_cosines(a, b, split)
-    # A union has the scores of its tasks too, each with its own sentences.
+    # A union has the scores of its tasks too, each with the sentences of the task.
     agreement = scores_of_split(split, pairs, cosines[split], task.spec.metric)
     for name, rows, _ in parts(split, pairs):
       if name in agreement:
@@ -126,7 +126,7 @@ def pair_cosines(a: np.ndarray, b: np.ndarray, split: str) -> np.ndarray:
 
 
 def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequence[str]]]:
-  """Yields (name, rows, names of subsets) of a split, preceded by those of each task of a union such as STS-12-16."""
+  """Yields (name, rows, names of subsets) of a split, after the same of each task of a union (STS-12-16)."""
   names = pairs.subset_names()
   for group, subsets in pairs.groups().items():
     rows = slice(subsets[0].start, subsets[-1].stop)

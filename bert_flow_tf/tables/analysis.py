@@ -66,7 +66,7 @@ def make_words(request: TableRequest) -> TableContent:
         if bench.paper_encoder:
           compared = published.cells[column]
         if not counts[column]:
-          reason = "no counted word has such a rank"
+          reason = "no counted word has this rank"
         cells[column] = Cell((group[published.name],), compared, reason)
       rows.append(Row(f"{bench.title}, {published.name}", OURS, cells))
     words = [f"{count} in {column}" for column, count in counts.items()]
@@ -89,7 +89,7 @@ def make_lexical(request: TableRequest) -> TableContent:
       paper = published
     for name, recipe in _METHODS.items():
       rows.append(_lexical_row(f"{row_name(bench, recipe)}: {name}", name, recipe.seeds(points), paper))
-  # The pairs are those of all encoders.
+  # All encoders have the same pairs.
   distances = points[0][_EDITS]
   close = f"{int((distances <= figures.CLOSE).sum())} of {len(distances)} pairs are at most {figures.CLOSE} apart."
   notes = [f"Edit distances count {_UNIT_NOTES[request.plan.edit_unit]}. {close}"]
@@ -223,8 +223,8 @@ def frequency_groups(
   embeddings, order = np.asarray(embeddings, np.float64), np.asarray(order)
   ranked = [order[first:end] for first, end in groups]
   words = np.unique(np.concatenate(ranked))
-  most = min(max(neighbors), len(embeddings) - 1)
-  distances, products = _neighbors(embeddings, words, most)
+  count = min(max(neighbors), len(embeddings) - 1)
+  distances, products = _neighbors(embeddings, words, count)
   columns = []
   for rows in ranked:
     at = np.searchsorted(words, rows)
@@ -232,7 +232,7 @@ def frequency_groups(
     for k in neighbors:
       for name, nearest in (("l2-distance", distances), ("dot product", products)):
         of_words = np.full([len(rows), k], math.nan)
-        of_words[:, :most] = nearest[at, :k]
+        of_words[:, :count] = nearest[at, :k]
         values[f"mean k-NN {name}, k={k}"] = of_words
     means = {}
     for name, numbers in values.items():
@@ -241,31 +241,31 @@ def frequency_groups(
   return columns
 
 
-def _neighbors(embeddings, rows, most):
-  """Returns the smallest l2-distances and the largest dot products of rows with all others, float64 [rows, most]."""
+def _neighbors(embeddings, rows, count):
+  """Returns the smallest l2-distances and the largest dot products of rows with all others, float64 [rows, count]."""
   # A matrix product of the centered rows finds the nearest ones; their distances are computed from the rows, so that
   # rounding can only exchange neighbors at the same distance.
-  distances, products = np.empty([2, len(rows), most])
-  if not most or not len(rows):
+  distances, products = np.empty([2, len(rows), count])
+  if not count or not len(rows):
     return distances, products
   centered = embeddings - embeddings.mean(axis=0)
   squares = np.sum(centered**2, axis=1)
   piece = max(1, _PIECE // len(embeddings))
   with Progress(len(rows), work="finding neighbors", unit="word") as progress:
     for start in range(0, len(rows), piece):
-      chosen = rows[start : start + piece]
-      itself = np.arange(len(chosen)), chosen  # a word is not its own neighbor, an equal one is
+      block = rows[start : start + piece]
+      itself = np.arange(len(block)), block  # a word is not its own neighbor, an equal one is
       # |a - b|^2 less |a|^2, which is the same for all b.
-      squared = squares - 2 * (centered[chosen] @ centered.T)
+      squared = squares - 2 * (centered[block] @ centered.T)
       squared[itself] = np.inf
-      nearest = np.argpartition(squared, most - 1, axis=1)[:, :most]
-      for number, (row, others) in enumerate(zip(chosen, nearest, strict=True), start):
+      nearest = np.argpartition(squared, count - 1, axis=1)[:, :count]
+      for number, (row, others) in enumerate(zip(block, nearest, strict=True), start):
         distances[number] = np.sort(np.linalg.norm(embeddings[others] - embeddings[row], axis=1))
-      negative = -(embeddings[chosen] @ embeddings.T)
+      negative = -(embeddings[block] @ embeddings.T)
       negative[itself] = np.inf
-      largest = np.partition(negative, most - 1, axis=1)[:, :most]
-      products[start : start + len(chosen)] = -np.sort(largest, axis=1)
-      progress.update(len(chosen))
+      largest = np.partition(negative, count - 1, axis=1)[:, :count]
+      products[start : start + len(block)] = -np.sort(largest, axis=1)
+      progress.update(len(block))
   return distances, products
 
 

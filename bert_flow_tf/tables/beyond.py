@@ -1,4 +1,4 @@
-"""Tables beyond the paper: calibrations of other embeddings, their gains, and the best one in steps."""
+"""Tables beyond the paper: calibrations of other embeddings, their gains, and the recipe in steps."""
 
 import dataclasses
 import hashlib
@@ -109,7 +109,7 @@ def _corpus_notes(request):
 
 
 def _supported_recipes(bench, recipes):
-  """Returns the recipes that an encoder supports; one with a single embedding gets the rows of averages and auto."""
+  """Returns the recipes that an encoder supports; averages and auto for an encoder with a single embedding."""
   if bench.only_embedding is None:
     return recipes
   supported = []
@@ -211,15 +211,15 @@ def columns_of(request: TableRequest) -> list[str]:
 
 
 def _score_rows(request, bench, recipes):
-  """Returns the rows of an encoder, marked where lower than without calibration; and notes on what auto has chosen."""
+  """Returns the rows of an encoder, marked where lower than without calibration; and notes on the choice of auto."""
   scores, notes = {}, []
   for recipe in recipes:
-    cells, chosen = cells_of(bench, recipe, request.tasks, request.seeds)
+    cells, tasks_of_names = cells_of(bench, recipe, request.tasks, request.seeds)
     scores[fitted_name(recipe)] = with_mean(request, cells)
-    if recipe.calibration == _AUTO and chosen:
-      places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in chosen.items()]
-      notes.append(f"{bench.title}, taken by {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
-  # A calibration can hurt: such cells are marked.
+    if recipe.calibration == _AUTO and tasks_of_names:
+      places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in tasks_of_names.items()]
+      notes.append(f"{bench.title}, choice of {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
+  # A calibration can hurt: cells below the uncalibrated embeddings are marked.
   rows, plain = [], scores.get(bench.only_embedding or FIRST_LAST, {})
   for name, cells in scores.items():
     if name not in (AVG, FIRST_LAST, bench.only_embedding, *CONTROLS):
@@ -246,7 +246,7 @@ def with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cel
 
 
 def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) -> Cell:
-  """Returns the difference of two methods with its interval, from the store if it is there."""
+  """Returns the difference of two methods with its interval, from the store if the store has it."""
   methods, digests = [], []
   for method in (recipe, baseline):
     try:

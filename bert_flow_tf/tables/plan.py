@@ -65,7 +65,7 @@ class Plan(Settings):
 
   @property
   def needs_models(self) -> bool:
-    """True if the encoders of `model` are needed, not only those of `nli_model`."""
+    """True if the encoders of `model` are needed, not only the encoders of `nli_model`."""
     if self.figure:
       return True
     kinds = {kind for table in self.table for _, kind in self.encoders(table)}
@@ -77,7 +77,7 @@ class Plan(Settings):
     if self.figure:
       names.add(STS_B)
     for table in self.table:
-      if self.encoders(table):  # else there are only published rows
+      if self.encoders(table):  # else all rows are published
         names.update(TABLES[table].columns(self.task))
     return list(filter(names.__contains__, STS_TASKS + BINARY_TASKS))
 
@@ -104,7 +104,7 @@ class Plan(Settings):
 
 def canonical(plan: Plan) -> Plan:
   """Returns the plan with canonical names in the paper's order; "all" lacks Table 1 if no frequencies are given."""
-  tables, drawn = _chosen("table", plan.table, TABLES), _chosen("figure", plan.figure, FIGURES)
+  tables, drawn = _canonical_names("table", plan.table, TABLES), _canonical_names("figure", plan.figure, FIGURES)
   if "1" in tables and "1" not in ",".join(plan.table) and not (plan.frequency_file or plan.corpus):
     logging.warning("Table 1 is left out: neither frequency_file nor corpus is given")
     tables = tuple(name for name in tables if name != "1")
@@ -133,18 +133,18 @@ def canonical(plan: Plan) -> Plan:
   return plan
 
 
-def _chosen(argument: str, names: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
+def _canonical_names(argument: str, names: Sequence[str], allowed: Collection[str]) -> tuple[str, ...]:
   """Returns the values of an argument in the order of `allowed`; all of them for "all"."""
-  chosen = {name.strip().lower() for name in names}
-  for name in sorted(chosen - set(allowed) - {"all"}):
+  requested = {name.strip().lower() for name in names}
+  for name in sorted(requested - set(allowed) - {"all"}):
     raise ConfigError(f"{argument}={name}: expected one or more of {', '.join(allowed)}, or all", argument)
-  if "all" in chosen:
+  if "all" in requested:
     return tuple(allowed)
-  return tuple(filter(chosen.__contains__, allowed))
+  return tuple(filter(requested.__contains__, allowed))
 
 
 def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
-  """Yields (argument, its value, what is expected) of whatever is wrong in a plan; `columns` are its tasks."""
+  """Yields (argument, its value, the expected value) of each mistake in a plan; `columns` are its tasks."""
   for name in sorted(columns - set(STS_TASKS)):
     yield "task", name, f"expected some of {', '.join(STS_TASKS)}"
   if "choice" in plan.table and len(plan.task) == 1:
@@ -174,7 +174,7 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
     if not plan.model:
       yield "model", "", "expected one or more encoders, as in base,large"
     yield argument, name, f"needs a BERT, and model={','.join(plan.model)} has none"
-  # Each encoder has its own name in the tables.
+  # No two encoders have the same name in the tables.
   names = list(plan.nli_model)
   for name in names:
     if kind_of(name) is not Kind.BERT:

@@ -9,7 +9,7 @@ from bert_flow_tf.tables import analysis, beyond, choice, similarity
 from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.workbench import TableContent, TableRequest, Workbench
 
-BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless some columns are chosen
+BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless the argument `task` is given
 STS_B = "STS-B"  # of Tables 5, 6 and 8, isotropy and all figures
 _NOT_TUNED = frozenset(set(Kind) - {Kind.TUNED})
 _BERTS = frozenset([Kind.BERT])
@@ -18,31 +18,31 @@ _BERTS_AND_TUNED = frozenset([Kind.BERT, Kind.TUNED])
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-  """A table, before it is made."""
+  """A table: the function that makes it, its title, its encoders and tasks, and its best cells."""
 
   make: Callable[[TableRequest], TableContent]
-  title: str = ""  # "": title and metric are those of the paper's table, whose rows follow ours
+  title: str = ""  # "": title and metric of the paper's table, whose rows follow ours
   metric: str = ""
   encoders: frozenset[Kind] = _BERTS  # kinds of encoders that have rows
   prefers_tuned: bool = False  # whether encoders that were fine-tuned on NLI, if any, are the only ones
-  tasks: tuple[str, ...] | None = None  # tasks that are read; None for those of the argument `task`
-  binary: bool = False  # whether BINARY_TASKS follow these, unless some are chosen
+  tasks: tuple[str, ...] | None = None  # tasks that are read; None for the argument `task`
+  binary: bool = False  # whether BINARY_TASKS follow these, unless the argument `task` is given
   uses: tuple[str, ...] = ()  # arguments of `Plan`, besides those that every table uses
   seeds: int = 1  # default number of seeds; 0 if nothing is random
   on_nli: bool = False  # whether a row is fitted on SNLI and MNLI
   unranked_columns: tuple[str, ...] | None = ()  # columns without a best cell; None for all
   columns_best_near_zero: tuple[str, ...] = ()  # columns whose best cell is the nearest to 0
 
-  def columns(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the names of its tasks if `chosen` is the argument `task`."""
+  def columns(self, requested: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of its tasks if `requested` is the argument `task`."""
     if self.tasks is not None:
       return self.tasks
-    if self.binary and chosen == STS_TASKS:
-      return chosen + BINARY_TASKS
-    return chosen
+    if self.binary and requested == STS_TASKS:
+      return requested + BINARY_TASKS
+    return requested
 
   def select(self, encoders: Iterable[Any]) -> list[Any]:
-    """Returns those of some encoders, which have a `kind`, that have rows."""
+    """Returns the encoders that have rows; each has a `kind`."""
     selected = [encoder for encoder in encoders if encoder.kind in self.encoders]
     tuned = [encoder for encoder in selected if encoder.kind is Kind.TUNED]
     if self.prefers_tuned and tuned:

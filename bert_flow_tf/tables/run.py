@@ -93,7 +93,7 @@ def _commit() -> str:
 
 
 def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mapping[str, Any]) -> Table:
-  """Returns a finished table; `benches` are those of `TableSpec.select`, `about` JSON values of how it is made."""
+  """Returns a finished table of the encoders that `TableSpec.select` gave; `about`: how it is made, JSON values."""
   spec, seeds = TABLES[name], plan.seeds(name)
   content = spec.make(TableRequest(name, plan, benches, spec.columns(plan.task), seeds))
   title, metric, rows, notes = spec.title, spec.metric, list(content.rows), list(content.notes)
@@ -104,7 +104,7 @@ def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mappi
     rows += paper.published_rows()
   elif set(content.columns) & set(BINARY_TASKS):
     metric += "; AUC x 100 of QNLI and MRPC"
-  # Notes on what the cells hold.
+  # Notes on the cells.
   cells: list[Cell] = []
   for row in rows:
     cells += row.cells.values()
@@ -112,7 +112,7 @@ def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mappi
     notes.append(note("(paper x, y)"))
   if any(cell.spread is not None for cell in cells):
     notes.append(f"±: {TERMS['±']}, {seeds[0]} to {seeds[-1]}.")
-  # What is best in each column that has a best cell.
+  # The best cell of each column that has one.
   best = {}
   if spec.unranked_columns is not None:
     for column in content.columns:

@@ -121,7 +121,7 @@ def make_seeds(request: TableRequest) -> TableContent:
 
 def make_transfer(request: TableRequest) -> TableContent:
   """Makes the table of flows that are fitted on the sentences of one set and evaluated on another."""
-  # A row for each corpus; on its own set, a flow is fitted on the sentences that it is evaluated on.
+  # A row for each corpus; on the set of its row, a flow is fitted on the sentences that it is evaluated on.
   recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
   notes = [WEIGHTED]
   for corpus in request.plan.transfer_corpus:
@@ -162,8 +162,8 @@ def cells_of(
   return cells, names
 
 
-def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str:
-  """Returns the name of a row; `chosen` is the calibration's name with the k chosen on dev, None for several."""
+def row_name(bench: Workbench, recipe: Recipe, fitted: str | None = None) -> str:
+  """Returns the name of a row; `fitted`: name of the fitted calibration, with its k; None for several."""
   embedding = recipe.embedding
   if bench.kind is Kind.WORDS:
     embedding = "avg of word vectors"
@@ -172,7 +172,7 @@ def row_name(bench: Workbench, recipe: Recipe, chosen: str | None = None) -> str
   spec = parse_calibration(recipe.calibration)
   method = spec.name
   if spec.k_on_dev:
-    k = chosen and parse_calibration(chosen).k
+    k = fitted and parse_calibration(fitted).k
     method = f"{spec.method}-{k or 'k'}, k chosen on dev"
   return f"{bench.title}, {embedding}, {method} ({_corpus_name(recipe.corpus)})"
 
@@ -186,7 +186,7 @@ def only_embedding_notes(request: TableRequest) -> list[str]:
   titles = [bench.title for bench in request.benches if bench.only_embedding and bench.kind is not Kind.WORDS]
   if not titles:
     return []
-  return [f"{', '.join(titles)}: only the embedding that its files declare or give, and what `auto` takes of it."]
+  return [f"{', '.join(titles)}: only the embedding that its files declare or give, and the choice of `auto`."]
 
 
 def not_tuned(request: TableRequest) -> list[str]:
@@ -207,15 +207,15 @@ def _rows(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) 
       for task, cell in scores.items():
         column = _COLUMN_OF_TASK.get(task, task)
         cells[column] = dataclasses.replace(cell, paper=published.get(column))
-      chosen = recipe.calibration
+      fitted = recipe.calibration
       if list(names.values()) == [list(request.tasks)]:  # all tasks have the same k
-        (chosen,) = names
-      rows.append(Row(row_name(bench, recipe, chosen), OURS, cells))
+        (fitted,) = names
+      rows.append(Row(row_name(bench, recipe, fitted), OURS, cells))
   return rows
 
 
 def _notes_of_corpora(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[str]:
-  """Returns notes on what the rows are fitted on; [] without rows of ours."""
+  """Returns notes on the corpora of the rows; [] without rows of ours."""
   notes = []
   for bench in list(recipes)[:1]:
     notes.append(note("(target)"))

@@ -39,7 +39,7 @@ TERMS = {
   "sn": "calibration: each dimension gets mean 0 and variance 1",
   "natsv-K": "calibration: removes the K leading singular vectors",
   TF_IDF: "control without encoder and fit: cosine of the word pieces' inverse document frequencies to the power 0.75",
-  CHARACTERS: "control without encoder and fit: the same of the word pieces' strings of 3 to 5 characters",
+  CHARACTERS: "control without encoder and fit: cosine of the word pieces' strings of 3 to 5 characters",
   "soft-whitening+characters": "both side by side; the cosine is the mean of the two",
   "auto": "calibration: whitening, soft-whitening, soft-whitening-0.2 or none, chosen without labels",
   "recipe": "mix, idf and soft-whitening, the combination that `docs/calibrations.md` recommends",
@@ -179,7 +179,7 @@ class Table:
     lines = [f"## {self.heading}: {self.title}", "", f"{self.metric[:1].upper()}{self.metric[1:]}.", ""]
     rows = []
     for number, row in enumerate(self.rows):
-      # A new encoder, or in Gains a new baseline, starts with a row of its own.
+      # A new encoder, or in Gains a new baseline, starts with a heading row.
       encoder, name = self._encoder_and_name(row)
       name, _, baseline = name.partition(" over ")
       heading = encoder
@@ -298,7 +298,7 @@ class PaperTable:
   rows: tuple[PaperRow, ...]
 
   def match(self, calibration: str, nli_tuned: bool = False, **ours: str | None) -> PaperRow | None:
-    """Returns the paper's own row that ours is compared with, or None; what a paper's row leaves open matches any."""
+    """Returns the paper's row, not a cited one, that ours is compared with, or None; a None in it matches any value."""
     for row in self.rows:
       same = (row.calibration, row.nli_tuned, row.cited) == (calibration, nli_tuned, False)
       if same and all(getattr(row, field) in (None, value) for field, value in ours.items()):

@@ -64,7 +64,7 @@ class Recipe:
     return FLOW in self.calibration.split("+")
 
   def seeds(self, seeds: Sequence[Any]) -> Sequence[Any]:
-    """Returns the seeds for which it is computed, or what belongs to them: all, or the first one."""
+    """Returns all seeds (or values per seed) if the recipe is random, else the first."""
     if self.is_random:
       return seeds
     return seeds[:1]
@@ -99,7 +99,7 @@ class Store:
     self._versions = dict(zip(_PACKAGES, versions, strict=True)) | {"bert-flow-tf": __version__}
 
   def kept(self, key: dict[str, Any], compute: Callable[[], Any]) -> Any:
-    """Returns `compute()` as JSON values (None for NaN), from the file of the key if it is there."""
+    """Returns `compute()` as JSON values (None for NaN), from the file of the key if there is one."""
     # The key has everything that decides the result, but the versions of the packages, which are added.
     key = plain({**key, "versions": self._versions})
     file = pathlib.Path(self._folder) / f"{_digest(key)[:32]}.json"
@@ -232,12 +232,12 @@ class Workbench:
     check_k_on_dev([spec], self.inputs.tasks[task])
     corpus = self.inputs.corpus(recipe.corpus, task)
     # Only the arguments that decide the fit, so that a flow of Table 2 is used again in Table 6.
-    chosen_on = ""
+    dev_task = ""
     if spec.k_on_dev:
-      chosen_on = task
+      dev_task = task
     if not recipe.is_random:
       seed = 0
-    return bench._fitted(recipe.embedding, spec, corpus, chosen_on, seed)
+    return bench._fitted(recipe.embedding, spec, corpus, dev_task, seed)
 
   def _change(self, token_weights, static):
     encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static)
@@ -281,11 +281,11 @@ class Workbench:
       sets += task.splits.values()
     return self._model(embedding).embeddings(*sets, batch_size=self.inputs.embedding.predict_batch_size)
 
-  def _fit(self, embedding, spec, corpus, chosen_on, seed):
-    """Returns a model with a calibration fitted on a corpus; `chosen_on` is the task whose dev split chooses k."""
+  def _fit(self, embedding, spec, corpus, dev_task, seed):
+    """Returns a model with a calibration fitted on a corpus; `dev_task`: the task whose dev split chooses k."""
     dev = None
-    if chosen_on:
-      dev = self.inputs.tasks[chosen_on].splits["dev"]
+    if dev_task:
+      dev = self.inputs.tasks[dev_task].splits["dev"]
     model = self._model(embedding)
     rows = model.fit_sentences(
       corpus.pairs,
@@ -293,7 +293,7 @@ class Workbench:
       cached=[self.embeddings(embedding)],
       batch_size=self.inputs.embedding.predict_batch_size,
       show_progress=False,
-      key=(embedding, corpus, chosen_on),
+      key=(embedding, corpus, dev_task),
     )
     return model.with_calibration(self._fitter.fit(spec, rows, self.inputs.flow_settings(corpus, seed)))
 

@@ -59,8 +59,8 @@ def test_subsets_are_resampled_each_by_itself():
   before, after, gold = methods(200)
   names = np.array(["a", "b", "b", "b"] * 50)
   found = bootstrap_gain(before, after, gold, names, n_boot=150, seed=5)
-  figures = [score_pairs(values, gold, names)["spearman_wmean"] for values in (before, after)]
-  assert found.gain == pytest.approx(figures[1] - figures[0], abs=1e-9)
+  scores = [score_pairs(values, gold, names)["spearman_wmean"] for values in (before, after)]
+  assert found.gain == pytest.approx(scores[1] - scores[0], abs=1e-9)
   rng = np.random.default_rng(5)
   gains = np.zeros(150)
   for name, weight in (("a", 0.25), ("b", 0.75)):

@@ -16,6 +16,7 @@ from bert_flow_tf.evaluation.metrics import (
   mean_random_cosine,
   score_pairs,
 )
+from tests.testing import rejected
 
 NAN = math.nan
 
@@ -110,7 +111,7 @@ def test_not_defined_is_nan_with_a_reason(metric, similarities, gold, reason, re
 @pytest.mark.parametrize("metric", [correlation, auc])
 @pytest.mark.parametrize("value", [NAN, -math.inf])
 def test_a_similarity_that_is_not_finite(metric, value):
-  with pytest.raises(DataError, match=f"pair 2 .* similarity {value}"):
+  with rejected(DataError, None, match=r"\b2\b"):  # the number of the pair
     metric([1, 2, value, NAN, 3], [1, NAN, 0, 1, 0])
 
 

@@ -26,7 +26,9 @@ def result_of(*methods, gold=True, name="STS-B", matches=None):
   evaluations = {}
   for method, noise in methods:
     cosines = scores / 10 + noise * rng.normal(size=N)
-    figures = scores_of_split("test", pairs, cosines, "correlation") if gold else {"test": {"pairs": N}}
-    evaluations[method] = (figures, {"test": cosines})
+    values = {"test": {"pairs": N}}
+    if gold:
+      values = scores_of_split("test", pairs, cosines, "correlation")
+    evaluations[method] = (values, {"test": cosines})
   matches = {name: scores / 10 + noise * rng.normal(size=N) for name, noise in (matches or {}).items()}
   return task_result(TaskData(spec, {"test": pairs}, "a file"), evaluations, matches=matches)

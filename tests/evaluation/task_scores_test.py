@@ -1,4 +1,4 @@
-"""evaluation/task_scores.py: names of methods, and the figures of a task without gold."""
+"""evaluation/task_scores.py: names of methods, and the numbers of a task without gold."""
 
 import dataclasses
 

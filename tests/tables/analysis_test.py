@@ -21,7 +21,7 @@ from bert_flow_tf.tables.analysis import edit_distances, frequency_groups
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.workbench import TableRequest
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make, make_bench, sides
-from tests.testing import shared
+from tests.testing import rejected, shared
 
 
 @pytest.mark.parametrize("unit", ["tokens", "characters"])
@@ -246,7 +246,7 @@ def test_characters_by_hand():
 
 def test_without_rapidfuzz(monkeypatch):
   monkeypatch.setitem(sys.modules, "rapidfuzz.distance", None)
-  with pytest.raises(ConfigError, match=r"rapidfuzz.*pip install"):
+  with rejected(ConfigError, None, match="rapidfuzz"):
     edit_distances(["a"], ["b"])
 
 

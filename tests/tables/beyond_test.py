@@ -93,8 +93,8 @@ def test_rows_of_beyond(data, variants):
   assert {cell.reason for cell in static.values()} == {"no such encoder"} and not static["mean"].defined
   text = Table("beyond", "t", "m", tuple(made.columns), tuple(made.rows), tuple(made.notes)).markdown()
   assert "] no such encoder" in text and "--model=base,large" in text
-  (taken,) = (note for note in made.notes if note.startswith("fake, taken by auto (all sets): "))
-  assert "whitening" in taken and taken.endswith("STS-B, SICK-R.")
+  (choice,) = (note for note in made.notes if note.startswith("fake, choice of auto (all sets): "))
+  assert "whitening" in choice and choice.endswith("STS-B, SICK-R.")
 
   # Scores that are lower than without a calibration are marked.
   marks = {}

@@ -8,6 +8,7 @@ import pytest
 from bert_flow_tf.encoder.text import frequency
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.word_ranks import count_words, rank_vocabulary
+from tests.testing import rejected
 
 
 def _file(tmp_path, content):
@@ -50,5 +51,5 @@ def test_ranks_by_token_or_by_row():
 
 @pytest.mark.parametrize("counts", [{"Cat": 3}, {}, {"[PAD]": 1}, {"cat": 0}])
 def test_no_word_of_the_vocabulary_has_a_count(counts):
-  with pytest.raises(DataError, match=f"of the {len(counts)} "):
+  with rejected(DataError, None):
     rank_vocabulary(VOCAB, counts)
