@@ -20,10 +20,10 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
+from bert_flow_tf.scikit_learn import ScikitLearnTransformer
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
@@ -264,6 +264,10 @@ class SentenceModel:
       return self.dim
     return self.calibration.output_dim
 
+  def get_sentence_embedding_dimension(self) -> int:
+    """Returns `output_dim`, under sentence-transformers' name."""
+    return self.output_dim
+
   def fit(
     self,
     sentences: Texts | SentencePairs | tuple[Texts, Texts],
@@ -344,18 +348,12 @@ class SentenceModel:
     """Returns a model of the same encoder and settings with another calibration, or without one."""
     return SentenceModel(self.encoder, calibration, cache=self._cache, **self.identity.settings.model_arguments())
 
-  def embeddings(self, *sets: SentencePairs, batch_size: int = 64, show_progress: bool | None = None) -> Embeddings:
-    """Embeds the sentences of pairs, each distinct one once, without calibration and low_dim."""
-    arguments = self.identity.settings.pooling_arguments()
-    return Embeddings(self.encoder, sets, batch_size, self._cache, show_progress, **arguments)
-
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
-    """Logs how narrow the cone of embeddings [n, dim] of `embed` is; see `isotropy.log_cone`."""
+    """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
     return isotropy.log_cone(embeddings, self.shares, self.pooling.kind == "words")
 
-  def embed(self, sentences: Texts, batch_size: int = 64, show_progress: bool | None = None) -> np.ndarray:
-    """Embeds sentences, without calibration and low_dim: float32 [n, rows_dim]; see `SentenceEncoder.encode`."""
-    sentences = check_sentences(sentences)
+  def _uncalibrated(self, sentences, batch_size, show_progress):
+    """Embeds sentences, without calibration and low_dim: float32 [n, rows_dim]."""
     embeddings = np.empty([len(sentences), 0], np.float32)
     if self.rows_dim > self._characters:
       embeddings = self._encoded(sentences, batch_size, show_progress)
@@ -382,12 +380,6 @@ class SentenceModel:
   def _parts(self):
     return getattr(self.calibration, "parts", (self.calibration,))
 
-  def views(self, embeddings: Embeddings) -> Embeddings:
-    """Returns embeddings of sentences with what else the calibration takes; see `with_characters`."""
-    if not self._characters:
-      return embeddings
-    return embeddings.extended(self.with_characters)
-
   def with_characters(self, sentences: Sequence[str], embeddings: np.ndarray) -> np.ndarray:
     """Returns what the calibration takes, float32 [n, rows_dim], of sentences and their embeddings [n, dim]."""
     if not self._characters:
@@ -406,10 +398,6 @@ class SentenceModel:
       embeddings = check_rows(embeddings, self.dim)
     else:
       embeddings = self.calibration.transform(embeddings)
-    return self.reduce(embeddings)
-
-  def reduce(self, embeddings: np.ndarray) -> np.ndarray:
-    """Applies low_dim, the last step, to embeddings [n, dim], calibrated or not: float32 [n, low_dim or dim]."""
     return np.asarray(pooling_lib.low_dim(np.asarray(embeddings, np.float32), self.identity.low_dim))
 
   def encode(
@@ -418,6 +406,8 @@ class SentenceModel:
     batch_size: int = 64,
     show_progress_bar: bool | None = False,
     normalize_embeddings: bool = False,
+    *,
+    calibrated: bool = True,
     **others: Any,
   ) -> np.ndarray:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
@@ -427,11 +417,13 @@ class SentenceModel:
       batch_size: largest number of sentences embedded at once; changes results by float rounding only.
       show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; one of zeros stays.
+      calibrated: False for the embeddings that `transform` takes, before calibration and low_dim.
       **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
         device, ... `SentenceTransformersAdapter` also returns tensors of PyTorch.
 
     Returns:
-      float32 [n, output_dim], or [output_dim] for one str.
+      float32 [n, output_dim], or [output_dim] for one str; not calibrated, [n, dim] (and dimensions of characters, if
+      the calibration has them).
 
     Raises:
       DataError: not str.
@@ -441,7 +433,9 @@ class SentenceModel:
     check_sentence_transformers(others)
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
-    embeddings = self.transform(self.embed(check_sentences(texts), batch_size, bool(show_progress_bar)))
+    embeddings = self._uncalibrated(check_sentences(texts), batch_size, bool(show_progress_bar))
+    if calibrated:
+      embeddings = self.transform(embeddings)
     if normalize_embeddings:
       embeddings = normalized(embeddings)
     if is_single:
@@ -453,7 +447,8 @@ class SentenceModel:
   ) -> np.ndarray:
     """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
 
-    With characters, it is that of the exact ones, which those of `encode` approximate to some 0.03.
+    With characters, it is that of the exact ones, which those of `encode` approximate to some 0.03. `search`, and
+    `SentenceTransformersAdapter.similarity`, take embeddings in place of sentences.
 
     Args:
       texts_a: the first sentences of n pairs.
@@ -485,6 +480,14 @@ class SentenceModel:
     lengths = np.sqrt(squares[: len(a)] * squares[len(a) :])
     cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
     return np.where(cosines > 1 - SAME, 1.0, cosines)
+
+  def as_transformer(self, calibration: str | None = None) -> ScikitLearnTransformer:
+    """Returns this model as a transformer of scikit-learn's Pipelines, from sentences to embeddings.
+
+    Args:
+      calibration: name of the calibration that its `fit` fits, as `fit` takes it; None to take this model as it is.
+    """
+    return ScikitLearnTransformer(self, calibration)
 
   def encoder_graph(self) -> Any:
     """Returns the graph of the encoder, from text to what the calibration takes."""

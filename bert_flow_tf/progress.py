@@ -62,4 +62,8 @@ class Progress:
       total = counted(self._total, self._unit)
       if note:
         total = f"{total}, {note}"
-      logging.info("%s: %d of %s", self._work, self._done, total)
+      line = f"{self._work}: {self._done} of {total}"
+      if logging.level_info():
+        logging.info("%s", line)
+      elif sys.stderr is not None:  # a program that does not log
+        print(line, file=sys.stderr)

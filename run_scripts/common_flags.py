@@ -16,6 +16,7 @@ from absl import flags
 import bert_flow_tf
 from bert_flow_tf.calibration.recipes import RECIPES, help_text
 from bert_flow_tf.data.tasks import DataSettings, task_names
+from bert_flow_tf.encoder.checkpoints.source import check_name
 from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.settings import ExportSettings
@@ -212,8 +213,15 @@ def given_model_arguments() -> dict[str, Any]:
   return arguments
 
 
+def check_encoder() -> None:
+  """Raises an EncoderError if --model names no encoder, before TensorFlow is imported, which takes seconds."""
+  check_name(settings(EncoderSettings).encoder_name)
+
+
 def load_model(folder: str | None = None, allow_other_encoder: bool = False, strategy: Any = None) -> Any:
   """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
+  if folder is None:
+    check_encoder()
   quiet.import_tensorflow()
   from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.training.strategies import embedding_scope

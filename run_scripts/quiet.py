@@ -9,8 +9,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-# Modules of TensorFlow that log each checkpoint and each collective operation.
+# Modules of TensorFlow that log each checkpoint and each collective operation, and the module of TensorFlow Datasets
+# that warns of each data set that is not prepared.
 _NOISY_MODULES = (
+  "file_utils.py",
   "functional_saver.py",
   "collective_all_reduce_strategy.py",
   "cross_device_ops.py",

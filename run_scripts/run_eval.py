@@ -65,6 +65,8 @@ def check_flags():
     if not folders or len(set(folders)) < len(FLAGS.flow_folder):
       value = ",".join(FLAGS.flow_folder)
       raise ConfigError(f"flow_folder={value}: expected calibrations, each once and none empty", "flow_folder")
+  elif FLAGS.predictions is None:
+    common_flags.check_encoder()
   # The three kinds of evaluation exclude each other: tasks, SentEval's tasks, a file of similarities.
   if FLAGS.senteval is None:
     common_flags.reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")

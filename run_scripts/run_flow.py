@@ -49,6 +49,7 @@ def define_flags() -> None:
 def check_flags() -> list[CalibrationSpec]:
   """Validates the flags before anything is loaded, and returns the calibrations."""
   common_flags.use_recipe()
+  common_flags.check_encoder()
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     quiet.import_tensorflow()
@@ -71,7 +72,7 @@ def _check_export(calibrations: int) -> None:
   # With one, what is fitted must be what can be served.
   if calibrations > 1:
     raise ConfigError(
-      f"export_dir={FLAGS.export_dir}: one calibration can be served, not {calibrations}; export it with bert-flow export",
+      f"export_dir={FLAGS.export_dir}: expected one calibration, got {calibrations}; bert-flow export takes one",
       argument="export_dir",
     )
   if FLAGS.precision != "float32":

@@ -3,9 +3,10 @@
 bert-flow siamese --task_name=ALLNLI --do_train --model=base --data_dir=FOLDER
 bert-flow siamese --task_name=STS-B --do_train --do_predict --flow=1 --flow_loss=1 --num_examples=0
 
-Flags, defaults and files are those of the published code, and so differ from those of bert-flow fit: sentence_embedding_type
-is avg (there avg-first-last), max_seq_length 128 (64), flow_model_config config_l3_d3_w32 (config_l2_d3_w32),
-num_train_epochs 3 (1), and use_full_for_training 0. docs/fine_tuning.md lists the differences from the published code.
+Flags, defaults and files are those of the published code, not of bert-flow fit, whose defaults stand in brackets:
+sentence_embedding_type avg (avg-first-last), max_seq_length 128 (64), flow_model_config config_l3_d3_w32
+(config_l2_d3_w32), num_train_epochs 3 (1), and use_full_for_training is 0. docs/fine_tuning.md lists the
+differences from the published code.
 """
 
 import dataclasses

@@ -50,13 +50,13 @@ def grouped(embeddings):
 def test_embeddings_are_those_of_encoder_and_calibration(model, rows):
   embeddings = model.encode(SENTENCES, 5, False, False)
   assert embeddings.dtype == np.float32 and embeddings.shape == (12, 3) == (12, model.output_dim) and model.dim == 12
+  assert model.get_sentence_embedding_dimension() == 3
   calibrated = model.calibration.transform(rows)
   np.testing.assert_allclose(np.abs(calibrated), np.abs(whitened(rows)), rtol=1e-3, atol=1e-3)  # the sign is free
   np.testing.assert_allclose(embeddings, grouped(calibrated), rtol=1e-3, atol=1e-3)
-  np.testing.assert_allclose(model.reduce(rows), grouped(rows), atol=1e-6)
   np.testing.assert_allclose(model.encode(SENTENCES[0]), embeddings[0], atol=5e-4)
   assert model.encode("cats").shape == (3,) and model.encode([]).shape == (0, 3)
-  np.testing.assert_allclose(model.embed(SENTENCES), rows, atol=1e-6)
+  np.testing.assert_allclose(model.encode(SENTENCES, calibrated=False), rows, atol=1e-6)
   normalized = model.encode(SENTENCES, normalize_embeddings=True)
   np.testing.assert_allclose(np.linalg.norm(normalized, axis=1), 1.0, atol=1e-6)
 
@@ -76,8 +76,10 @@ def test_similarity_is_of_pairs(model):
   np.testing.assert_allclose(model.similarity(SENTENCES[:6], SENTENCES[6:]), expected, atol=1e-3)
   model.calibration.transform = lambda embeddings: np.zeros([len(embeddings), 6])
   assert model.similarity(["a"], ["b"]).tolist() == [0.0]
-  with pytest.raises(DataError):
-    model.similarity(["a", "b"], ["a"])
+  for wrong in (["a"], np.ones([2, 3]), "a"):
+    with pytest.raises(DataError) as raised:
+      model.similarity(["a", "b"], wrong)
+    assert raised.value.argument == "texts_b"
 
 
 @pytest.mark.parametrize("form", ["SentencePairs", "two lists", "list of pairs"])

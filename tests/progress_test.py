@@ -18,6 +18,7 @@ class Terminal(io.StringIO):
 def lines(monkeypatch):
   """Returns the logged lines; each look at the clock is a second later."""
   found, now = [], iter(range(10**6))
+  monkeypatch.setattr(logging, "level_info", lambda: True)
   monkeypatch.setattr(logging, "info", lambda text, *values: found.append(text % values))
   monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
   return found
@@ -34,6 +35,12 @@ def work(monkeypatch, stream, steps=25, **arguments):
 def test_log_lines_every_ten_seconds_and_at_the_end(lines, monkeypatch):
   assert work(monkeypatch, io.StringIO()) == ""  # no bar
   assert lines == [f"fitting: {done} of 50 steps, 0.5 bits/dim" for done in (20, 40, 50)]
+
+
+def test_a_program_that_does_not_log_gets_the_lines_on_standard_error(lines, monkeypatch):
+  monkeypatch.setattr(logging, "level_info", lambda: False)
+  shown = work(monkeypatch, io.StringIO())
+  assert shown.splitlines() == [f"fitting: {done} of 50 steps, 0.5 bits/dim" for done in (20, 40, 50)]
 
 
 def test_resumed_work_counts_what_was_done(lines, monkeypatch):

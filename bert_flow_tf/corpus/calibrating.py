@@ -98,7 +98,7 @@ def apply_to_files(
 
 
 def _embedded_shares(files):
-  """Returns the shares of the views that bert-flow embed wrote to the files; () for one embedding, or other programs."""
+  """Returns the shares of the views that bert-flow embed wrote to the files; () for one embedding or other files."""
   of_folders = set()
   for folder in {file.path.parent for file in files}:
     shares = ()

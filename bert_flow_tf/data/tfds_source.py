@@ -1,5 +1,6 @@
 """Data sets of TensorFlow Datasets: preparation and reading. The package is imported when first needed."""
 
+import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,14 +65,23 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tu
 
 
 def get(url: str, stream: bool = False) -> Any:
-  """Returns the response of `requests`, which TFDS uses too, with a short timeout."""
+  """Returns the response of `requests`, which TFDS uses too, with a short timeout.
+
+  Raises:
+    ConnectionError: the host cannot be reached; requests' own message is nested and long.
+  """
   import requests
 
-  response = requests.get(url, stream=stream, timeout=_TIMEOUT_S)
+  try:
+    response = requests.get(url, stream=stream, timeout=_TIMEOUT_S)
+  except (requests.ConnectionError, requests.Timeout) as error:
+    raise ConnectionError(f"no connection to {urllib.parse.urlsplit(url).netloc}") from error
   response.raise_for_status()
   return response
 
 
 def reason(error: Exception) -> str:
-  """Returns the error's type and the beginning of its message, on one line."""
+  """Returns the beginning of the error's message, on one line, after its type if that is no ConnectionError."""
+  if isinstance(error, ConnectionError):
+    return str(error)
   return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -69,7 +69,7 @@ def evaluate_models(
     embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.settings.pooling_arguments())
     views, transforms = {}, {}
     for method, calibrated in models.items():
-      views[method], transforms[method] = calibrated.views(embeddings), calibrated.transform
+      views[method], transforms[method] = embeddings.extended(calibrated.with_characters), calibrated.transform
   results = []
   with watch.timing("evaluating"):
     for task in tasks:
@@ -102,7 +102,9 @@ def evaluate_senteval(
   if folder is not None and not as_published:
     folder.check(names)
   models, of_models = load()
-  embed = functools.partial(models[WITHOUT_FLOW].embed, batch_size=batch_size)
+  embed = functools.partial(
+    models[WITHOUT_FLOW].encode, batch_size=batch_size, show_progress_bar=True, calibrated=False
+  )
   transforms = {}
   for method, model in models.items():
     transforms[method] = functools.partial(_transformed, model, as_published)

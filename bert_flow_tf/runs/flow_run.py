@@ -1,7 +1,6 @@
 """Run of run_flow: fits calibrations on a corpus, evaluates them on a task, and writes a folder."""
 
 import dataclasses
-import functools
 import os
 import pathlib
 import re
@@ -17,11 +16,12 @@ from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, Calibrat
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
+from bert_flow_tf.encoder import pooling
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, public_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
@@ -173,13 +173,12 @@ class FlowRun:
   def fit(self) -> None:
     """Embeds the sentences and fits the calibrations, each part once."""
     model, pairs = self._model, self._corpus.pairs
-    embed = functools.partial(model.embeddings, batch_size=self._settings.embedding.predict_batch_size)
     without_steps = [part for spec in self._specs for part in spec.parts if part.method != FLOW]
     with self.watch.timing("embedding"):
-      self._embeddings = embed(*self._task.splits.values())
+      self._embeddings = self._embed(self._task.splits.values())
       of_corpus = self._embeddings
       if without_steps and not of_corpus.have(pairs):
-        of_corpus = embed(pairs)
+        of_corpus = self._embed([pairs])
     self._cone = model.log_cone(of_corpus.values)
     rows = model.fit_sentences(
       pairs,
@@ -197,13 +196,22 @@ class FlowRun:
         method = calibration.name if spec.method == AUTO else spec.name
         self.models[WITH_FLOW if method == FLOW else method] = model.with_calibration(calibration)
 
+  def _embed(self, sets):
+    """Embeds the sentences of sets of pairs, without calibration and low_dim."""
+    settings, arguments = self._settings.embedding, self._model.identity.settings.pooling_arguments()
+    return Embeddings(self._model.encoder, sets, settings.predict_batch_size, settings.cached_dir, **arguments)
+
   def _dev_scores(self, flow, step):
     """Returns the flow's Spearman, or AUC, on dev for TensorBoard; nothing without gold."""
     del step
     if not self.is_chief or self._task.spec.eval_split is None or "dev" not in self._task.splits:
       return {}
+
+    def transform(u):
+      return np.asarray(pooling.low_dim(np.asarray(flow.transform(u), np.float32), self._model.identity.low_dim))
+
     try:
-      scores, _ = evaluate(self._task, self._embeddings, lambda u: self._model.reduce(flow.transform(u)), ["dev"])
+      scores, _ = evaluate(self._task, self._embeddings, transform, ["dev"])
     except BertFlowError:  # latents that are not finite, which the next step reports
       return {}
     of_dev = scores.get("dev", {})
@@ -219,7 +227,7 @@ class FlowRun:
     evaluations, self._views = {}, {}
     with self.watch.timing("evaluating"):
       for method, model in self.models.items():
-        self._views[method] = model.views(self._embeddings)
+        self._views[method] = self._embeddings.extended(model.with_characters)
         evaluations[method] = evaluate(self._task, self._views[method], model.transform)
     return evaluations
 

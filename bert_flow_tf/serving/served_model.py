@@ -186,7 +186,7 @@ class ServedModel(ServedCalibration):
 
   def embed(self, rows: Any) -> np.ndarray:
     """See the base class."""
-    return self.model.embed(rows, show_progress=False)
+    return self.model.encode(rows, calibrated=False)
 
   def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
     is_text = inputs[0].dtype == tf.string

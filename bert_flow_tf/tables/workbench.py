@@ -214,7 +214,7 @@ class Workbench:
     data = self.inputs.tasks[task]
     pairs = data.splits[split or data.spec.eval_split]
     model = self.model(task, recipe, seed)
-    embeddings = model.views(self.variant(recipe).embeddings(recipe.embedding))
+    embeddings = self.variant(recipe).embeddings(recipe.embedding).extended(model.with_characters)
     return model.transform(embeddings.of(pairs.sentences_a)), model.transform(embeddings.of(pairs.sentences_b))
 
   def variant(self, recipe: Recipe) -> "Workbench":
@@ -279,7 +279,9 @@ class Workbench:
     sets = []
     for task in self.inputs.tasks.values():
       sets += task.splits.values()
-    return self._model(embedding).embeddings(*sets, batch_size=self.inputs.embedding.predict_batch_size)
+    model, settings = self._model(embedding), self.inputs.embedding
+    arguments = model.identity.settings.pooling_arguments()
+    return Embeddings(model.encoder, sets, settings.predict_batch_size, settings.cached_dir, **arguments)
 
   def _fit(self, embedding, spec, corpus, dev_task, seed):
     """Returns a model with a calibration fitted on a corpus; `dev_task`: the task whose dev split chooses k."""

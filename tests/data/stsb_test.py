@@ -113,7 +113,7 @@ def test_tfds_returns_the_rows_of_glue_with_the_gold_of_the_benchmark(tfds_root,
   assert data.source == f"TensorFlow Datasets glue/stsb/2.0.0 in {tfds_root}, test gold from {gold}"
   before = sorted(tfds_root.rglob("*"))
   message = _error(tfds_data_dir=tfds_root)
-  assert f"{stsb.GOLD_URL} (ConnectionError: no route to" in message and "data_dir" in message
+  assert f"{stsb.GOLD_URL} (no connection to " in message and "data_dir" in message
   assert sorted(tfds_root.rglob("*")) == before
   record = next(tfds_root.glob("glue/stsb/2.0.0/glue-validation*"))
   record.write_bytes(record.read_bytes()[:-5])

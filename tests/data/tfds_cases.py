@@ -44,7 +44,7 @@ def cut_network(monkeypatch):
   """Makes each request fail immediately."""
 
   def get(url, **_):
-    raise requests.ConnectionError(f"no route to {url}")
+    raise requests.ConnectionError(f"HTTPSConnectionPool: {url}")
 
   monkeypatch.setattr(requests, "get", get)
 

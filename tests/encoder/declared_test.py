@@ -61,7 +61,7 @@ def test_an_explicit_pooling_and_length_win_and_the_log_names_the_declared(tmp_p
     arguments = {"sentence_embedding_type": "avg-first-last", "max_seq_length": 5}
     model = SentenceModel.from_pretrained(str(tmp_path / "declared"), **arguments)
   assert "avg-first-last (the pooling lasttoken is declared), max_seq_length 5 (7 is declared)" in caplog.text
-  np.testing.assert_array_equal(model.embed(TEXTS), plain)
+  np.testing.assert_array_equal(model.encode(TEXTS, calibrated=False), plain)
 
 
 def test_the_bert_may_lie_in_a_subfolder(tmp_path):

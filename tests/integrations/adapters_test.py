@@ -77,7 +77,7 @@ def test_refused(adapter, sentences, arguments, error):
 
 def test_revision_for_mteb_follows_from_everything_that_decides(model):
   """Equal for equal models, different for another calibration, pooling or length."""
-  encoder, rows = model.encoder, model.embed(SENTENCES)
+  encoder, rows = model.encoder, model.encode(SENTENCES, calibrated=False)
   again = make_calibration("whitening-3").fit(rows)
   again.encoder = model.calibration.encoder
   assert revision(SentenceModel(encoder, again, **ARGUMENTS)) == revision(model)

@@ -108,7 +108,7 @@ def test_flow_and_soft_whitening_side_by_side_on_a_mix_of_views(tmp_path):
   run(*flags, f"--export_dir={tmp_path}/v")
   columns = read_predictions(tmp_path / "e")
   model = SentenceModel.load(tmp_path / "e/flow+soft-whitening")
-  u, v = (model.embed(columns[f"sentence{side}"]) for side in (1, 2))
+  u, v = (model.encode(columns[f"sentence{side}"], calibrated=False) for side in (1, 2))
   means = np.mean([cosine_similarity(part.transform(u), part.transform(v)) for part in model.calibration.parts], axis=0)
   found = np.array(columns["flow+soft-whitening"], float)
   np.testing.assert_allclose(found, means, atol=1e-4)

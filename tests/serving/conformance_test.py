@@ -51,7 +51,7 @@ def test_served_as_in_python(tmp_path, name, calibration):
   texts = [*TEXTS, *odd_texts(500, seed=7), "a" * 200_000]
   answer = loaded.signatures["embed_pooled"](text=tf.constant(texts))["pooled"].numpy()
   # In a long run the first pieces can follow from its end, which the graph does not read.
-  close(answer, model.embed([text[: 64 * 1024] for text in texts]))
+  close(answer, model.encode([text[: 64 * 1024] for text in texts], calibrated=False))
   expected = model.encode(TEXTS)
   close(loaded(tf.constant(TEXTS)).numpy(), expected)
   close(loaded.signatures["serving_default"](text=tf.constant(TEXTS))["embedding"].numpy(), expected)
@@ -77,7 +77,7 @@ def test_whole_texts_are_read_by_a_static_encoder(tmp_path):
   # However many short ones are in the same request.
   texts = ["a dog " * 300 + "runs", *["a short text"] * 300, "", "word " * 3000]
   answer = signatures["embed_pooled"](text=tf.constant(texts))["pooled"].numpy()
-  np.testing.assert_allclose(answer, model.embed(texts), atol=1e-5)
+  np.testing.assert_allclose(answer, model.encode(texts, calibrated=False), atol=1e-5)
   # The longest text of any input decides how many rows are computed at once.
   short, long = tf.constant(["a"]), tf.constant(["word " * 3000])
   served = ServedModel(model, normalize=False)

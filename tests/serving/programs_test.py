@@ -32,7 +32,9 @@ def models(tmp_path_factory):
   encoder = SentenceEncoder.from_pretrained(str(folder))
   model = SentenceModel(encoder, max_seq_length=16)
   config = FlowConfig(n_levels=2, depth=1, coupling_width=8)
-  flow = SentenceModel(encoder, exported.random_flow(model.embed(SENTENCES), config), max_seq_length=16)
+  flow = SentenceModel(
+    encoder, exported.random_flow(model.encode(SENTENCES, calibrated=False), config), max_seq_length=16
+  )
   white = SentenceModel(encoder, sentence_embedding_type="cls", max_seq_length=16, low_dim=3)
   white.fit(SENTENCES, "whitening-6")
   return {"flow": flow, "whitening": white, "encoder alone": SentenceModel(encoder, max_seq_length=16, low_dim=2)}
@@ -151,7 +153,7 @@ def test_a_function_in_models_of_keras(models, name, tmp_path):
 @pytest.mark.parametrize("name", ["flow", "whitening"])
 def test_a_calibration_alone(models, tmp_path, name):
   model = models[name]
-  vectors = model.embed(SENTENCES)
+  vectors = model.encode(SENTENCES, calibrated=False)
   reference = vectors if name == "flow" else None
   folder = export_model(model.calibration, tmp_path, reference=reference, normalize=name == "whitening")
   loaded = tf.saved_model.load(str(folder))
@@ -175,7 +177,7 @@ def test_reference_quantiles(models, tmp_path):
   pairs = SENTENCES[:30], SENTENCES[30:]
   for reference, used in ((None, SENTENCES), (pairs, SENTENCES), (iter(SENTENCES * 40), (SENTENCES * 40)[::3])):
     about = json.loads((export_model(fitted, tmp_path, reference=reference) / METADATA).read_text())["reference"]
-    bits = np.asarray(fitted.calibration.bits_per_dim(fitted.embed(used)))
+    bits = np.asarray(fitted.calibration.bits_per_dim(fitted.encode(used, calibrated=False)))
     assert about["rows"] == len(used)
     for share, value in about["bits_per_dim"].items():
       assert value == pytest.approx(np.quantile(bits, float(share)), rel=1e-4)

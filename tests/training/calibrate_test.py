@@ -89,7 +89,7 @@ def model():
 
 
 def test_the_best_agreement_is_chosen(model, sentences):
-  rows = model.embed(sentences, show_progress=False)
+  rows = model.encode(sentences, calibrated=False)
   choice = choose_calibration(model.encoder, model.identity, sentences, rows, seed=5)
   distinct = list(dict.fromkeys(sentences))
   order = np.random.default_rng(5).permutation(len(distinct))
@@ -122,7 +122,7 @@ def test_none_is_chosen_where_there_is_no_cone(model, sentences):
 
 def test_token_ids_are_embedded_as_their_sentences(model, sentences):
   ids = model.encoder.tokenizer(sentences[:9])
-  expected = model.embed(sentences[:9], show_progress=False)
+  expected = model.encode(sentences[:9], calibrated=False)
   np.testing.assert_allclose(model.encoder.embed_ids(ids, batch_size=2), expected, atol=1e-5)
 
 

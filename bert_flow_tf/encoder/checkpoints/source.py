@@ -63,10 +63,9 @@ def find(settings: EncoderSettings) -> Source:
   # id's revision. A cached model is used without a request to the network, so it does not change between two runs.
   # Messages name the encoder as the user did, with "static:".
   shown = os.fspath(settings.encoder_name)
+  check_name(shown)
   static = shown.startswith(STATIC)
   name = shown.removeprefix(STATIC)
-  if static and (not name or name.startswith(STATIC)):
-    raise EncoderError(f"model='{shown}': expected {STATIC}NAME of a BERT, as {STATIC}mini", "model")
   revision = settings.model_revision
   if revision is not None and not _REVISION.fullmatch(revision):
     raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", "revision")
@@ -83,14 +82,27 @@ def find(settings: EncoderSettings) -> Source:
     folder = _cached(name, settings)
     if folder is None:
       raise EncoderError(f"revision={revision}: only hub models have one, and {name} is a local folder", "revision")
-  elif _HUB_ID.fullmatch(name):
-    folder = _hub_folder(name, shown, settings)
   else:
-    expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id org/name"
-    if not static:
-      expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
-    raise EncoderError(f"model={shown}: no such folder or name; expected {expected}", "model")
+    folder = _hub_folder(name, shown, settings)
   return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
+
+
+def check_name(name: str) -> None:
+  """Raises an EncoderError for a name that is no encoder's: no name of the package, folder, checkpoint or hub id."""
+  if name.startswith((SAVED_MODEL, WORD_VECTORS)):
+    return
+  rest = name.removeprefix(STATIC)
+  static = rest != name
+  if static and (not rest or rest.startswith(STATIC)):
+    raise EncoderError(f"model='{name}': expected {STATIC}NAME of a BERT, as {STATIC}mini", "model")
+  path = os.path.expanduser(rest)
+  is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
+  if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
+    return
+  expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id org/name"
+  if not static:
+    expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
+  raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
 
 
 def absolute_name(name: str) -> str:
