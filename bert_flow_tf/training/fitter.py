@@ -29,8 +29,6 @@ from bert_flow_tf.training.workers import worker_failures
 # Adam moves a weight by about the learning rate, so a flow cannot follow embeddings that deviate from their mean by
 # less than a few of its steps. Those of published encoders deviate by 0.03 (of length 1) to 0.6 in a dimension.
 _MIN_DEVIATION = 0.01
-# Bits per dimension in 100 steps: above, the score of `mini` on STS-B rose by one or more with a longer fit.
-_STEEP = 0.2
 # Fitted parts that a fitter keeps; the oldest one goes first.
 _MAX_PARTS = 32
 
@@ -205,14 +203,4 @@ def fit_flow(
 
   logging.info("flow: %s over %s", counted(epochs, "epoch", "g"), counted(len(source), "pair"))
   result = trainer.fit(source, epochs, scores=scores)
-  quarter = len(result.losses) // 4
-  if quarter >= 4:
-    before, last = result.losses[-2 * quarter : -quarter].mean(), result.losses[-quarter:].mean()
-    fall = 100 * (before - last) / quarter
-    if fall > _STEEP:
-      logging.warning(
-        "flow: its loss still falls, by %.1f bits per dimension in 100 steps; a larger num_train_epochs can help, "
-        "mostly for sentences like these",
-        fall,
-      )
   return calibration, result
