@@ -297,7 +297,7 @@ class Glow(FlowLayer):
     # A linear calibration, or a flow on a mix of views, is more than this class can compute.
     arguments = dict(settings)
     if arguments.pop("method") != _METHOD or "shares" in arguments:
-      raise FlowError("it is a calibration with more than a flow; load it with load_calibration")
+      raise FlowError("it is another calibration, or more than a flow; load it with load_calibration")
     state = arguments.pop("state")
     if state not in (_NEW, _LOADED, _INITIALIZED):
       raise FlowError(f"state is {state!r}, expected an integer from {_NEW} to {_INITIALIZED}")

@@ -26,7 +26,7 @@ STARTS, RATES = ([0.5, -1.0, 2.0], [1.0, 3.0, -0.25]), (0.0, 0.125, 0.5, 0.25, 0
 def results():
   """Returns the output of `main`."""
   command = [sys.executable, "-m", "tests.training.two_replicas"]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
   assert done.returncode == 0, done.stderr[-4000:]
   return json.loads(done.stdout.strip().splitlines()[-1])
 
