@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -26,36 +26,43 @@ from bert_flow_tf.tables.workbench import UNIFORM, Recipe, TableContent, TableRe
 POOLINGS = (FIRST_LAST, "mix-0.5", "mix", "mix-0.8")
 TOKEN_WEIGHTS = (UNIFORM, IDF, "idf-1")
 CALIBRATIONS = (WHITENING.calibration, SOFT, SOFT_AND_CHARACTERS)
-# Both grids: of embeddings alone, and with characters side by side.
+# Names of rows.
 _WITHOUT = "chosen on the other sets, without characters"
 _WITH = "chosen on the other sets"
 _UPPER = "chosen on the set itself"
 
 
 def make_choice(request: TableRequest) -> TableContent:
-  """Makes the scores of the settings with the best mean on all other sets, next to fixed settings and the best one."""
-  rows, notes = [], []
+  """Makes the scores of the settings with the best mean on all other sets, next to the recipe and the best setting."""
+  rows, notes = [], _grid_notes()
   for bench in request.benches:
     scores = _grid_scores(bench, request)
     without = {recipe: cells for recipe, cells in scores.items() if not recipe.has_characters}
     named_rows = {}
     for name, grid in ((_WITHOUT, without), (_WITH, scores)):
-      named_rows[name] = {}
-      places: dict[str, list[str]] = {}
-      for task in request.tasks:
-        recipe = best_on_others(grid, task)
-        named_rows[name][task] = Cell(reason="no setting has a score on every set")
-        if recipe is not None:
-          named_rows[name][task] = grid[recipe][task]
-          places.setdefault(method_name(recipe), []).append(task)
-      settings = [f"{setting} for {', '.join(tasks)}" for setting, tasks in places.items()]
-      notes.append(f"{bench.title}, {name}: {'; '.join(settings)}.")
+      named_rows[name], settings = _leave_one_out(grid, request.tasks)
+      if settings:
+        notes.append(f"{bench.title}, {name}: {settings}.")
     named_rows[_UPPER] = {task: _highest(scores, task) for task in request.tasks}
     named_rows[fitted_name(BEST)] = scores[BEST]
     named_rows[CHARACTERS] = cells_of(bench, MATCH, request.tasks, request.seeds)[0]
     for name, cells in named_rows.items():
       rows.append(Row(f"{bench.title}, {name}", OURS, with_mean(request, cells)))
-  return TableContent(columns_of(request), rows, [*_grid_notes(), *notes])
+  return TableContent(columns_of(request), rows, notes)
+
+
+def _leave_one_out(grid, tasks):
+  """Returns {task: cell} of the setting that the other tasks choose; and "SETTING for TASK, TASK; ..."."""
+  cells, tasks_of_settings = {}, {}
+  for task in tasks:
+    recipe = best_on_others(grid, task)
+    if recipe is None:
+      cells[task] = Cell(reason="no setting has a score on every other set")
+    else:
+      cells[task] = grid[recipe][task]
+      tasks_of_settings.setdefault(method_name(recipe), []).append(task)
+  settings = [f"{setting} for {', '.join(names)}" for setting, names in tasks_of_settings.items()]
+  return cells, "; ".join(settings)
 
 
 def settings_grid() -> list[Recipe]:
@@ -94,7 +101,7 @@ def _highest(scores: Mapping[Recipe, Mapping[str, Cell]], task: str) -> Cell:
   return max(defined, key=lambda cell: cell.mean)
 
 
-def _grid_notes() -> Sequence[str]:
+def _grid_notes() -> list[str]:
   """Returns notes on the grid and on the rows."""
   parts = {"poolings": POOLINGS, "token weights": TOKEN_WEIGHTS, "calibrations": CALIBRATIONS}
   sizes = [f"{len(names)} {part} ({', '.join(names)})" for part, names in parts.items()]

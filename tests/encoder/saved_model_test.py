@@ -210,3 +210,17 @@ def test_a_failing_text_is_named(tmp_path):
   model = SentenceModel.from_pretrained(f"saved_model:{tmp_path / 'short'}")
   with pytest.raises(EncoderError, match="a very long"):
     model.encode(["no", "a very long text, too long"])
+
+
+def test_a_batch_without_texts(tmp_path):
+  """A served model may get one; some SavedModels fail without a row."""
+
+  def of_some_texts(texts):
+    with tf.control_dependencies([tf.debugging.assert_positive(tf.size(texts))]):
+      return tf.ones([tf.size(texts), 2])
+
+  module = tf.Module()
+  module.__call__ = tf.function(of_some_texts, [tf.TensorSpec([None], tf.string)])
+  tf.saved_model.save(module, str(tmp_path / "some"))
+  model = SentenceModel.from_pretrained(f"saved_model:{tmp_path / 'some'}")
+  assert model.as_function()(tf.constant([], tf.string)).shape == (0, 2)
