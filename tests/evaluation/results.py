@@ -1,4 +1,4 @@
-"""Results of made-up methods, for tests of numbers, sentences, files and page."""
+"""Results of invented methods, for tests of numbers, sentences, files and page."""
 
 import dataclasses
 

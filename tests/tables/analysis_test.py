@@ -32,8 +32,8 @@ def test_lexical_rows(data, unit):
   split = {"tokens": lambda text: re.findall(r"\w+|[^\w\s]+", text.lower()), "characters": list}[unit]
   edits = [Levenshtein.distance(split(x), split(y)) for x, y in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
   flows = [cosine((a - 4) @ flow_matrix(seed), (b - 4) @ flow_matrix(seed)) for seed in (1, 2)]
-  made = make("6", [bench], edit_unit=unit)
-  rows, (note,) = made.rows, made.notes
+  content = make("6", [bench], edit_unit=unit)
+  rows, (note,) = content.rows, content.notes
   for row, similarities in zip(rows, [[pairs.scores], [cosine(a, b)], flows], strict=True):
     for column, other in {"edit distance": edits, "gold similarity": pairs.scores}.items():
       expected = [100 * stats.spearmanr(values, other)[0] for values in similarities]
@@ -123,8 +123,8 @@ def test_word_rows(tmp_path):
   encoder = types.SimpleNamespace(bert=types.SimpleNamespace(word_embeddings=matrix), tokenizer=tokenizer)
   bench = types.SimpleNamespace(encoder=encoder, title="fake", paper_encoder="base")
   (tmp_path / "counts.txt").write_text("".join(f"w{row} {1000 - rank}\n" for rank, row in enumerate(order)))
-  made = make("1", [bench], tasks=(), frequency_file=str(tmp_path / "counts.txt"))
-  rows, note = made.rows, made.notes[0]
+  content = make("1", [bench], tasks=(), frequency_file=str(tmp_path / "counts.txt"))
+  rows, note = content.rows, content.notes[0]
   cells = {row.name.removeprefix("fake, "): list(row.cells.values()) for row in rows}
   for column, group in enumerate(frequency_groups(embeddings, order, ((0, 100), (100, 110)), (3,))):
     assert {name: cells[name][column].mean for name in group} == pytest.approx(group)

@@ -35,8 +35,8 @@ def variants(monkeypatch):
   return loaded
 
 
-def cells_of(made):
-  return {row.name.removeprefix("fake, "): row.cells for row in made.rows}
+def cells_of(content):
+  return {row.name.removeprefix("fake, "): row.cells for row in content.rows}
 
 
 def spearman(cosines, pairs):
@@ -57,22 +57,22 @@ def every_sentence(bench, tasks, embedding="avg-first-last"):
 def test_rows_of_an_encoder_with_one_embedding(data):
   """A SavedModel's vectors, without calibration and with those that need no tokens; marked by the former."""
   bench = make_bench(data, TASKS, encoder=Encoder("saved_model:use"), kind=Kind.SAVED_MODEL, only_embedding="output")
-  made = make("beyond", [bench], SEEDS, TASKS)
+  content = make("beyond", [bench], SEEDS, TASKS)
   names = ["flow", "whitening", "soft-whitening", "auto"]
   fitted = [f"output, {name} ({corpus})" for corpus in ("target", "all sets") for name in names]
-  cells = cells_of(made)
+  cells = cells_of(content)
   assert list(cells) == ["output", *fitted]
   for name in fitted:
     for task in TASKS:
       assert cells[name][task].worse == (cells[name][task].mean < cells["output"][task].mean)
-  assert any(line.startswith("fake: only the embedding that its files declare or give") for line in made.notes)
+  assert any(line.startswith("fake: only the embedding that its files declare or give") for line in content.notes)
 
 
 def test_rows_of_beyond(data, variants):
   bench = make_bench(data, TASKS)
-  made = make("beyond", [bench], SEEDS, TASKS)
-  cells = cells_of(made)
-  assert made.columns == [*TASKS, "mean"] and len(cells) == 26  # four of fifteen rows have no calibration
+  content = make("beyond", [bench], SEEDS, TASKS)
+  cells = cells_of(content)
+  assert content.columns == [*TASKS, "mean"] and len(cells) == 26  # four of fifteen rows have no calibration
   for fitted, corpus in (("target", None), ("all sets", TASKS)):
     expected = []
     for task in TASKS:
@@ -91,9 +91,9 @@ def test_rows_of_beyond(data, variants):
   # A row without its encoder says why.
   static = cells["static: word-rows, idf, soft-whitening (target)"]
   assert {cell.reason for cell in static.values()} == {"no such encoder"} and not static["mean"].defined
-  text = Table("beyond", "t", "m", tuple(made.columns), tuple(made.rows), tuple(made.notes)).markdown()
+  text = Table("beyond", "t", "m", tuple(content.columns), tuple(content.rows), tuple(content.notes)).markdown()
   assert "] no such encoder" in text and "--model=base,large" in text
-  (choice,) = (note for note in made.notes if note.startswith("fake, choice of auto (all sets): "))
+  (choice,) = (note for note in content.notes if note.startswith("fake, choice of auto (all sets): "))
   assert "whitening" in choice and choice.endswith("STS-B, SICK-R.")
 
   # Scores that are lower than without a calibration are marked.
@@ -113,9 +113,9 @@ def test_controls_and_characters_beside_a_calibration(data, tmp_path):
   corpus.write_text(
     "".join(f"{sentence} So.\n" for sentence in bench.inputs.tasks["SICK-R"].splits["test"].sentences_a)
   )
-  made = make("beyond", [bench], SEEDS, TASKS, corpus=str(corpus))
-  cells, pairs = cells_of(made), bench.inputs.tasks["STS-B"].splits["test"]
-  assert any(note.startswith("(corpus): ") for note in made.notes)
+  content = make("beyond", [bench], SEEDS, TASKS, corpus=str(corpus))
+  cells, pairs = cells_of(content), bench.inputs.tasks["STS-B"].splits["test"]
+  assert any(note.startswith("(corpus): ") for note in content.notes)
   assert f"{WHITENING} (corpus)" in cells and cells[f"{WHITENING} (corpus)"]["mean"].defined
 
   ids = [bench.encoder.tokenizer(side, 64) for side in (pairs.sentences_a, pairs.sentences_b)]
@@ -131,8 +131,8 @@ def test_controls_and_characters_beside_a_calibration(data, tmp_path):
 def test_gains(data, tmp_path):
   """The difference is that of Table beyond; its interval is that of both seeds' resamples, drawn one by one."""
   bench = make_bench(data, TASKS, tmp_path)
-  scores, made = cells_of(make("beyond", [bench], SEEDS, TASKS)), make("gains", [bench], SEEDS, TASKS)
-  gains, name = cells_of(made), f"{FLOW} over {WHITENING} (target)"
+  scores, content = cells_of(make("beyond", [bench], SEEDS, TASKS)), make("gains", [bench], SEEDS, TASKS)
+  gains, name = cells_of(content), f"{FLOW} over {WHITENING} (target)"
   for column in (*TASKS, "mean"):
     expected = scores[f"{FLOW} (target)"][column].mean - scores[f"{WHITENING} (target)"][column].mean
     assert gains[name][column].mean == pytest.approx(expected)
@@ -149,7 +149,7 @@ def test_gains(data, tmp_path):
   intervals = [cell.interval for row in gains.values() for cell in row.values() if cell.interval]
   above, below = sum(low > 0 for low, _ in intervals), sum(high < 0 for _, high in intervals)
   counts = f"{above} are wholly above 0 (▲) and {below} wholly below 0 (▼)."
-  assert f"fake: of {len(intervals)} intervals, {counts}" in made.notes
+  assert f"fake: of {len(intervals)} intervals, {counts}" in content.notes
   cell = gains[name]["STS-B"]
   assert cell.interval == pytest.approx(tuple(np.percentile(resampled, [2.5, 97.5])), abs=1e-6)
   assert gains[name]["mean"].interval == () and gains[name]["mean"].text() == f"{gains[name]['mean'].mean:+.2f}"
@@ -168,8 +168,15 @@ def test_gains(data, tmp_path):
   )
 
 
+def test_tables_with_qnli_say_that_the_word_frequencies_have_seen_it():
+  for name in ("beyond", "gains"):
+    for tasks, is_noted in ((["STS-B", "QNLI"], True), (["STS-B"], False)):
+      notes = make(name, [], tasks=tasks).notes
+      assert any("QNLI" in note for note in notes) == is_noted
+
+
 def test_ablation(data):
-  made = make("ablation", [make_bench(data, ["STS-B"])], SEEDS)
-  assert made.columns == ["STS-B"] and len({row.name for row in made.rows}) == len(made.rows) == 14
-  assert "fake, recipe: mix, idf, soft-whitening (target)" in [row.name for row in made.rows]
+  content = make("ablation", [make_bench(data, ["STS-B"])], SEEDS)
+  assert content.columns == ["STS-B"] and len({row.name for row in content.rows}) == len(content.rows) == 14
+  assert "fake, recipe: mix, idf, soft-whitening (target)" in [row.name for row in content.rows]
   assert TABLES["ablation"].columns(("STS-B",)) == ("STS-B",)

@@ -34,8 +34,8 @@ def _score(bench, task, recipe):
 
 def test_each_set_has_the_score_of_the_setting_that_the_others_choose(data):
   bench = make_bench(data, TASKS)
-  made = make("choice", [bench], [1], TASKS)
-  cells = {row.name.removeprefix("fake, "): row.cells for row in made.rows}
+  content = make("choice", [bench], [1], TASKS)
+  cells = {row.name.removeprefix("fake, "): row.cells for row in content.rows}
   settings = [(pooling, weights) for pooling in choice.POOLINGS for weights in choice.TOKEN_WEIGHTS]
   recipes = [
     Recipe(pooling, name, token_weights=weights) for pooling, weights in settings for name in choice.CALIBRATIONS

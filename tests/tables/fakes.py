@@ -1,4 +1,4 @@
-"""An encoder and a flow without TensorFlow's graphs, and workbenches made of them, for tests of tables."""
+"""An encoder and a flow without TensorFlow's graphs, and workbenches of them, for tests of tables."""
 
 import functools
 import hashlib

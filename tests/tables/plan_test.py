@@ -110,7 +110,7 @@ def benches(data):
   return [plain, words], [make_bench(data, names, label="tuned", kind=Kind.TUNED)]
 
 
-def made(name, benches, tuned=False):
+def table_of(name, benches, tuned=False):
   encoders = benches[0]
   if tuned:
     encoders = benches[0] + benches[1]
@@ -129,7 +129,7 @@ def test_encoders_of_tables(benches):
 
 
 def test_table_2_is_a_table_of_the_paper(benches):
-  table = made("2", benches)
+  table = table_of("2", benches)
   assert table.columns == ("STS-B", "STS-12") and table.about == {"command": "c", "seeds": [0, 1]}
   assert [row.source for row in table.rows] == ["ours"] * 10 + ["published"] * 11
   assert table.rows[10].name == "Avg. GloVe embeddings" and table.rows[10].cells["STS-B"].mean == 58.02
@@ -138,7 +138,7 @@ def test_table_2_is_a_table_of_the_paper(benches):
 
 
 @pytest.mark.parametrize(
-  ("name", "tuned", "first", "said"),
+  ("name", "tuned", "first", "expected_notes"),
   [
     ("2", False, "plain, avg", ["No row of cls for plain:", "of the flow, 0 to 1."]),
     ("3", False, "InferSent - Glove", ["--nli_model"]),
@@ -146,11 +146,13 @@ def test_table_2_is_a_table_of_the_paper(benches):
     ("8", True, "tuned (fine-tuned on NLI), avg", []),
   ],
 )
-def test_rows_and_notes(benches, name, tuned, first, said):
-  table = made(name, benches, tuned)
+def test_rows_and_notes(benches, name, tuned, first, expected_notes):
+  table = table_of(name, benches, tuned)
   rows = [row for row in table.rows if row.source == "ours"]
   notes = "\n".join(table.notes)
-  assert all(text in notes for text in said) and ("not fine-tuned" in notes) == ("not fine-tuned on NLI" in said)
+  assert all(text in notes for text in expected_notes) and ("not fine-tuned" in notes) == (
+    "not fine-tuned on NLI" in expected_notes
+  )
   assert table.rows[0].name == first and (name in "28" or "n/a" not in table.markdown())
   assert all(set(row.cells) == set(table.columns) for row in rows)
 
@@ -162,7 +164,7 @@ def test_table_4_says_how_many_pairs_of_qnli_there_were(data, counts):
   for split, count in zip(("train", "dev", "test"), counts, strict=True):
     if count:
       splits[split] = SentencePairs(["a b"] * count, ["a c"] * count, [1.0] * count)
-  task = TaskData(find_task("QNLI"), splits, "made up")
+  task = TaskData(find_task("QNLI"), splits, "invented")
   notes = make("4", [make_bench(data, [], tasks={"QNLI": task})], tasks=["QNLI"]).notes
   notes = [note for note in notes if "QNLI was available" in note]
   train, dev, test = counts
@@ -188,7 +190,7 @@ def test_a_corpus_has_no_sentence_of_the_evaluated_sets(tmp_path):
   others = ["a man is here", "dogs", "it rains today", "birds sing"]
   path.write_text("\n".join(["a man isnt here", "TWO DOGS ONE CAT", "two dogs one cat", "It snows.", *others, "dogs"]))
   inputs = Inputs(
-    {"x": TaskData(find_task("QNLI"), splits, "made up")}, DataSettings(), EncoderSettings(), FlowSettings()
+    {"x": TaskData(find_task("QNLI"), splits, "invented")}, DataSettings(), EncoderSettings(), FlowSettings()
   )
   corpus = inputs.corpus(sample_of(str(path)))
   assert sorted([*corpus.pairs.sentences_a, *corpus.pairs.sentences_b]) == sorted(others)

@@ -143,14 +143,14 @@ def test_seeds_of_table_8(data):
 
 def test_transfer_says_where_it_hurts(data):
   tasks = ["STS-B", "SICK-R"]
-  made = make("transfer", [make_bench(data, tasks)], [1, 2], tasks, transfer_corpus=("nli",))
-  assert [line.name for line in made.rows] == [
+  content = make("transfer", [make_bench(data, tasks)], [1, 2], tasks, transfer_corpus=("nli",))
+  assert [line.name for line in content.rows] == [
     "fake, no flow",
     *(f"fake, flow fitted on {name}" for name in (*tasks, "NLI")),
   ]
-  without, fitted, of_nli = made.rows[0].cells, made.rows[1:3], made.rows[3].cells
+  without, fitted, of_nli = content.rows[0].cells, content.rows[1:3], content.rows[3].cells
   hurts = [np.mean(line.cells[task].values) < without[task].mean for line in fitted for task in tasks]
   assert [line.cells[task].worse for line in fitted for task in tasks] == hurts
-  assert made.notes[1] == f"fake: the flow lowers the score in {sum(hurts)} of 4 cells (▼)."
+  assert content.notes[1] == f"fake: the flow lowers the score in {sum(hurts)} of 4 cells (▼)."
   assert not any(cell.worse for cells in (without, of_nli) for cell in cells.values())
   assert "SNLI" in of_nli["STS-B"].reason  # no such corpus here
