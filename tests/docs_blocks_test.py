@@ -41,7 +41,6 @@ NOT_RUN = (
 # {page: {pattern: what a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
 _SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidden_layers=1 --num_attention_heads=2"
 AS_READ = {
-  "README.md": {r"(?m)--task=STS-B --model=mini$": r"\g<0> --data_dir=DATA"},
   "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
   "docs/benchmarks.md": {"--benchmark=step": r"\g<0> --dim=8 --steps=30 --repeats=1"},
   "docs/distributed.md": {
@@ -57,7 +56,7 @@ AS_READ = {
   "examples/pretrain_bert/README.md": {"--output_dir=my_bert": rf"\g<0>{_SHORT}"},
   "docs/reproduction.md": {r"--task=STS-B": r"\g<0> --data_dir=DATA"},
   "docs/tables.md": {
-    "run_table.py": r"\g<0> --data_dir=DATA --model=base --train_batch_size=8 --flow_model_config=small.json",
+    "bert-flow table": r"\g<0> --data_dir=DATA --model=base --train_batch_size=8 --flow_model_config=small.json",
     "--table=(beyond,gains,ablation|choice)": r"\g<0> --task=STS-B,STS-12",
     "FOLDER": "large",
   },
@@ -72,7 +71,7 @@ fitted.save("exp/NAME/flow")
 """
 BEFORE = {"docs/embedding.md": _FITTED + 'export_model(fitted, "served")', "docs/api.md": _FITTED}
 # Pages whose outputs are those of real data sets.
-NEEDS_DATA = ("README.md", "docs/calibrations.md")
+NEEDS_DATA = ("docs/calibrations.md",)
 
 # Pages of a few seconds; the others are slow.
 QUICK = ("docs/tf1.md", "bert_flow_tf/data/frequencies/README.md")
@@ -126,8 +125,10 @@ def environment(tmp_path_factory):
   (folder / "bin").mkdir()
   settings = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
   settings |= {"HOME": str(folder), "PYTHONPATH": str(REPO), "PATH": f"{folder}/bin:{os.environ['PATH']}"}
-  for name in ("python", "python3"):
-    (folder / "bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+  run = f"exec {sys.executable}"
+  programs = {"python": run, "python3": run, "bert-flow": f"{run} {REPO}/run_scripts/bert_flow.py"}
+  for name, command in programs.items():
+    (folder / "bin" / name).write_text(f'#!/bin/sh\n{command} "$@"\n')
     (folder / "bin" / name).chmod(0o755)
   from tests import reader_files  # takes seconds
 
@@ -140,7 +141,7 @@ class Reader:
 
   def __init__(self, home, environment):
     self._home, self._environment, self._session, self._server = home, environment, None, None
-    for folder in ("benchmarks", "examples", "run_scripts"):
+    for folder in ("benchmarks", "bert_flow_tf", "examples", "run_scripts"):
       (home / folder).symlink_to(REPO / folder)
     (home / ".venv").mkdir()
     (home / ".venv/bin").symlink_to(environment["PATH"].partition(":")[0])

@@ -14,9 +14,6 @@ import nbformat
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs/tour.md"
 NOTEBOOK = PAGE.with_suffix(".ipynb")
-# Colab asks for the repository's address.
-_COLAB = "https://colab.research.google.com"
-_BADGE = f"[![Open In Colab]({_COLAB}/assets/colab-badge.svg)]({_COLAB}/github/)\n\n"
 
 
 def make() -> nbformat.NotebookNode:
@@ -25,7 +22,7 @@ def make() -> nbformat.NotebookNode:
   text = re.sub(r"^(```python\n.*?^```\n)\n```\n.*?^```\n", r"\1", text, flags=re.DOTALL | re.MULTILINE)
   text = re.sub(r"^<!-- notebook: (.*) -->$", r"```python\n%matplotlib inline\n\1\n```", text, flags=re.MULTILINE)
   text = text.replace("```bash", "```text").replace("[the notebook](tour.ipynb)", "this notebook")
-  notebook = jupytext.reads(_BADGE + text, fmt="md")
+  notebook = jupytext.reads(text, fmt="md")
   install = "# On Colab alone: elsewhere the package is installed already\n%pip install -q bert-flow-tf"
   setup = nbformat.v4.new_code_cell(install, metadata={"tags": ["skip-execution"]})
   notebook.cells.insert(1, setup)
