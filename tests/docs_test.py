@@ -282,6 +282,8 @@ QUOTES = [
       ("a string match", (MINI, CHARACTERS, STSB)),
     )
   ),
+  ("README.md", "| `base`, the paper", _published("BERT_base")),
+  ("README.md", "| MiniLM-MLM, a stand-in", [(SIX_LAYERS, PLAIN, STSB)]),
   ("README.md", "| MiniLM-MLM, this port |", [(SIX_LAYERS, PLAIN, STSB), (SIX_LAYERS, FLOW, STSB)]),
   ("README.md", "| `mini`, this port |", [(MINI, PLAIN, STSB), (MINI, FLOW, STSB)]),
   ("docs/reproduction.md", "| `mini`, seeds 0 to 2 |", [(MINI, PLAIN, STSB), (MINI, FLOW, STSB)]),
@@ -317,7 +319,7 @@ def read_results():
 
 # {page: scores of no table of the results: a command on the page, a test that it names, or the original code has them}
 PRINTED = {
-  "README.md": ("33.76", "57.39"),
+  "README.md": ("33.76", "57.39", "67.86"),
   "docs/calibrations.md": (),
   "docs/fine_tuning.md": ("52.84", "34.28"),
   "docs/index.md": (),
