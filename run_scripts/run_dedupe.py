@@ -12,7 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.records import read_records
+from bert_flow_tf.data.readers.records import read_records
 from bert_flow_tf.neighbors import near_duplicates
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags

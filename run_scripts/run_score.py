@@ -13,7 +13,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data import records
+from bert_flow_tf.data.readers import records
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner, text_flags
 

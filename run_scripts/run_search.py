@@ -17,7 +17,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.records import read_sentences, sentence_format
+from bert_flow_tf.data.readers.records import read_sentences, sentence_format
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.neighbors import search_embeddings
 from bert_flow_tf.progress import counted

@@ -11,7 +11,7 @@ from absl import flags, logging
 
 from bert_flow_tf.calibration.names import ALLOWED, parse_calibration
 from bert_flow_tf.corpus.index import find_inputs
-from bert_flow_tf.data.text_readers import PARQUET
+from bert_flow_tf.data.readers.text import PARQUET
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
 from run_scripts import common_flags, help_page

@@ -45,6 +45,7 @@ _ONLY_IN = {
 _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.calibration": ("flow", "graph"),
   "bert_flow_tf.data": ("pipeline", "tfds_builders", "tfds_source"),
+  "bert_flow_tf.data.readers": (),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
   "run_scripts": (),

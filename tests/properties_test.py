@@ -20,10 +20,10 @@ from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
 from bert_flow_tf.data import nli, semeval, stsb
-from bert_flow_tf.data.lines import TextError, lines
-from bert_flow_tf.data.readers import open_reader
+from bert_flow_tf.data.readers.binary import open_reader
+from bert_flow_tf.data.readers.lines import TextError, lines
+from bert_flow_tf.data.readers.text import CSV, JSONL, PARQUET, TSV, InputFormat
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.data.text_readers import CSV, JSONL, PARQUET, TSV, InputFormat
 from bert_flow_tf.encoder.checkpoints import hugging_face
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary
 from bert_flow_tf.encoder.identity import EncoderIdentity

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.data.lines import TextError
-from bert_flow_tf.data.readers import open_reader
-from bert_flow_tf.data.text_readers import InputFormat, TextReader
+from bert_flow_tf.data.readers.binary import open_reader
+from bert_flow_tf.data.readers.lines import TextError
+from bert_flow_tf.data.readers.text import InputFormat, TextReader
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress

@@ -10,9 +10,9 @@ from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
-from bert_flow_tf.data.readers import KINDS, import_parquet
-from bert_flow_tf.data.records import has_header, sentence_format
-from bert_flow_tf.data.text_readers import BAD, CSV, EMBED, PARQUET, SKIP, TEXT, TSV, InputFormat, kind_of
+from bert_flow_tf.data.readers.binary import KINDS, import_parquet
+from bert_flow_tf.data.readers.records import has_header, sentence_format
+from bert_flow_tf.data.readers.text import BAD, CSV, EMBED, PARQUET, SKIP, TEXT, TSV, InputFormat, kind_of
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io import storage
 from bert_flow_tf.io.experiment import Stopwatch

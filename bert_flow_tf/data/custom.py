@@ -7,12 +7,12 @@ import re
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.columns import EXPECTED, PAIR, SCORE, SENTENCE, choose_columns, is_score
-from bert_flow_tf.data.lines import read_number
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.records import Records, read_records
+from bert_flow_tf.data.readers.columns import EXPECTED, PAIR, SCORE, SENTENCE, choose_columns, is_score
+from bert_flow_tf.data.readers.lines import read_number
+from bert_flow_tf.data.readers.records import Records, read_records
+from bert_flow_tf.data.readers.text import EMBED, SKIP, InputFormat
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
-from bert_flow_tf.data.text_readers import EMBED, SKIP, InputFormat
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 

@@ -4,8 +4,8 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
 from bert_flow_tf.data.table import Gold, Table, first_with, pairs_of
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted

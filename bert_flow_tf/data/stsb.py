@@ -10,9 +10,9 @@ import tarfile
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.lines import FilePath, line_error, lines
 from bert_flow_tf.data.loading import load_parts, parts_of
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
 from bert_flow_tf.data.table import Table, difference, first_with, missing_file, note_of, pairs_of
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.data.readers.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.lines import lines, read_number
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers.lines import lines, read_number
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError, naming

@@ -21,8 +21,8 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.tf1.flow import start_as_published
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
-from bert_flow_tf.training.objectives import Classifier
-from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
+from bert_flow_tf.training.siamese.objectives import Classifier
+from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
 from bert_flow_tf.training.strategies import make_strategy
 
 # Names of folders in the run's folder.

@@ -26,7 +26,7 @@ from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import step_of
 from bert_flow_tf.training.fit_rows import find_embeddings
-from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
+from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
 
 # Name of a file in the run's folder.
 FACTS = "training.json"

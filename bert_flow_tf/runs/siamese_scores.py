@@ -14,7 +14,7 @@ from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, evaluate, pair_cosines
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs import result_files
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 
 
 def final(model: SentenceModel, embeddings: Embeddings, pairs: SentencePairs) -> tuple[np.ndarray, np.ndarray]:

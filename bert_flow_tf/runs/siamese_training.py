@@ -14,12 +14,12 @@ from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
 from bert_flow_tf.tf1.flow import without_scale
 from bert_flow_tf.training.devices import log_devices, peak_memory
-from bert_flow_tf.training.early_stopping import EarlyStopping
 from bert_flow_tf.training.fitter import Fitter, check_flow
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps
-from bert_flow_tf.training.siamese_losses import SiameseLosses
-from bert_flow_tf.training.siamese_trainer import SiameseTrainer
+from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
+from bert_flow_tf.training.siamese.losses import SiameseLosses
+from bert_flow_tf.training.siamese.trainer import SiameseTrainer
 
 
 class SiameseTraining:
@@ -122,7 +122,7 @@ class SiameseTraining:
     if settings.early_stopping:
       early_stopping = EarlyStopping(self._dev_score, settings.early_stopping_patience, settings.as_published)
     with self._watch.timing("tokenizing"):
-      source = LabelledPairs(
+      source = LabeledPairs(
         encoder,
         chosen.pairs.sentences_a,
         chosen.pairs.sentences_b,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data import records
 from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
+from bert_flow_tf.data.readers import records
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES

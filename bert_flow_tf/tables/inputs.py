@@ -13,8 +13,8 @@ from absl import logging
 
 from bert_flow_tf.data.custom import pair_up
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
-from bert_flow_tf.data.lines import lines
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers.lines import lines
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.other.word_vectors import PREFIX, WordVectors, wanted_words

@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.files import temporary_folder
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 
 _STEP = re.compile(r"-(\d{1,18})$")
 

@@ -22,7 +22,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError, FlowError, naming
 from bert_flow_tf.io.files import replaced_folder, write_text
 from bert_flow_tf.tf1.checkpoint import model_variables
 from bert_flow_tf.tf1.flow import make_flow
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
 _LEFT_OUT = "left_out"

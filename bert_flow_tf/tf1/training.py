@@ -12,7 +12,7 @@ from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import files
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.tf1.write import write_config
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 
 # As TensorFlow's Estimator.
 KEPT = 3

@@ -14,7 +14,7 @@ from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.tf1.flow import without_scale
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 
 
 def write_model(

@@ -14,8 +14,7 @@ Files in reading order:
     loop                TrainingLoop: steps, checkpoints, progress, events
     optimizer           the published optimizer and learning rate
     strategies, workers several devices, several machines; devices has their names and memory
-    siamese_settings, labelled_pairs, objectives, siamese_losses, siamese_trainer, early_stopping
-                        fine-tuning of an encoder on labeled pairs
+    siamese/            fine-tuning of an encoder on labeled pairs
 """
 
 from typing import Any

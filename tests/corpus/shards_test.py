@@ -11,7 +11,7 @@ import pytest
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters
-from bert_flow_tf.data.text_readers import InputFormat
+from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files, storage
 from tests.corpus import toy

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data import records
 from bert_flow_tf.data.custom import read_pairs
+from bert_flow_tf.data.readers import records
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.serving import client

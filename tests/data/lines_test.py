@@ -1,11 +1,11 @@
-"""data/lines.py: plain, gzipped and archived text."""
+"""data/readers/lines.py: plain, gzipped and archived text."""
 
 import gzip
 import zipfile
 
 import pytest
 
-from bert_flow_tf.data.lines import lines
+from bert_flow_tf.data.readers.lines import lines
 from bert_flow_tf.errors import DataError
 
 # Only a line feed ends a line.

@@ -14,8 +14,8 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, TrainingError
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.optimizer import num_steps, num_warmup_steps
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
 from tests.testing import rejected, shared
 
 
@@ -157,7 +157,7 @@ def test_steps(facts):
 
 
 def rows_of(source, tokenizer):
-  """Returns [tokens of a, tokens of b, target] of all rows of `LabelledPairs`, targets as float32."""
+  """Returns [tokens of a, tokens of b, target] of all rows of `LabeledPairs`, targets as float32."""
   features = next(iter(source.features(tf.data.Dataset.range(len(source)).batch(len(source)))))
   *sides, targets = (feature.numpy() for feature in features)
   texts = [[" ".join(tokenizer.vocab[i] for i in row if i >= 0) for row in side] for side in sides]
@@ -167,7 +167,7 @@ def rows_of(source, tokenizer):
 def source_of(chosen, tokenizer, max_seq_length=12, **arguments):
   encoder = types.SimpleNamespace(tokenizer=tokenizer)
   arguments |= {"dupe_factor": chosen.dupe_factor, "random": chosen.random}
-  return LabelledPairs(
+  return LabeledPairs(
     encoder, chosen.pairs.sentences_a, chosen.pairs.sentences_b, chosen.targets, max_seq_length, **arguments
   )
 

@@ -10,9 +10,9 @@ import lzma
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.data.lines import TextError
-from bert_flow_tf.data.readers import open_reader
-from bert_flow_tf.data.text_readers import InputFormat, kind_of
+from bert_flow_tf.data.readers.binary import open_reader
+from bert_flow_tf.data.readers.lines import TextError
+from bert_flow_tf.data.readers.text import InputFormat, kind_of
 from bert_flow_tf.errors import DataError
 
 

@@ -1,4 +1,4 @@
-"""data/table.py, data/lines.py and the readers of STS files: formats and malformed files."""
+"""data/table.py, data/readers/lines.py and the readers of STS files: formats and malformed files."""
 
 import math
 

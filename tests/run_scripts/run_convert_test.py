@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 from tests.encoder import tf1_files, tiny
 from tests.flow import cases
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
@@ -82,7 +82,7 @@ def checkpoints():
 def prepare(folder):
   """Writes the checkpoints, each with bert_config.json and vocab.txt, and other files of the command lines."""
   from bert_flow_tf.calibration.names import make_calibration
-  from bert_flow_tf.training.objectives import Classifier
+  from bert_flow_tf.training.siamese.objectives import Classifier
 
   lower = [piece for piece in tiny.VOCABULARY if piece != "Dog"]
   for name, variables in checkpoints().items():

@@ -12,7 +12,7 @@ from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.training.objectives import Classifier
+from bert_flow_tf.training.siamese.objectives import Classifier
 from tests.integrations import senteval_checkout
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

@@ -19,7 +19,7 @@ from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import write_checkpoint
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
-from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings
+from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
 from tests.testing import golden_encoder, rejected, shared
 from tests.training import small_siamese
 from tests.training.small import interrupted_at

@@ -12,11 +12,11 @@ from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.encoder.checkpoints import tf1_names
 from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.encoder.transformer.architectures import bare_name
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import VARIABLE, Classifier
-from bert_flow_tf.training.siamese_losses import SiameseLosses
-from bert_flow_tf.training.siamese_settings import SiameseSettings
-from bert_flow_tf.training.siamese_trainer import SiameseTrainer
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
+from bert_flow_tf.training.siamese.losses import SiameseLosses
+from bert_flow_tf.training.siamese.objectives import VARIABLE, Classifier
+from bert_flow_tf.training.siamese.settings import SiameseSettings
+from bert_flow_tf.training.siamese.trainer import SiameseTrainer
 from tests.encoder import tf1_files
 from tests.testing import below, golden_files, nudged
 
@@ -80,7 +80,7 @@ class Golden:
       sides.append([ids[mask > 0].astype(np.int32) for ids, mask in rows])
     labels = self.data[f"{prefix}labels"].astype(np.float64)
     unlabeled = (labels <= -1) | (self.flags["num_examples"] == 0)
-    return LabelledPairs(types.SimpleNamespace(tokenizer=Rows()), *sides, np.where(unlabeled, np.nan, labels))
+    return LabeledPairs(types.SimpleNamespace(tokenizer=Rows()), *sides, np.where(unlabeled, np.nan, labels))
 
   def features(self, source, size):
     """Returns token ids of both sides and targets of the first pairs."""

@@ -84,7 +84,7 @@ def test_the_two_sentences_of_a_pair_have_other_masks(model, tmp_path):
   """Equal sentences are not equal embeddings, unless the rate is 0."""
   for folder, expected in ((model, True), (small_s.save(tmp_path / "still", dropout=0.0), False)):
     made = small_s.make(folder, classifier=False)
-    source = small_s.LabelledPairs(made.encoder, ["a dog . cats"] * 8, ["a dog . cats"] * 8, np.ones(8), 16)
+    source = small_s.LabeledPairs(made.encoder, ["a dog . cats"] * 8, ["a dog . cats"] * 8, np.ones(8), 16)
     features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
     loss, _ = made.losses(source, features, tf.constant([1, 2]))
     assert (loss.numpy() > 1e-8) == expected

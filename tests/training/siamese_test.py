@@ -10,10 +10,10 @@ from scipy import special
 
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, TrainingError
-from bert_flow_tf.training import siamese_trainer
-from bert_flow_tf.training.early_stopping import EarlyStopping
-from bert_flow_tf.training.objectives import Classifier, cosine_losses
-from bert_flow_tf.training.siamese_settings import SiameseEmbedding, SiameseSettings, siamese_name
+from bert_flow_tf.training.siamese import trainer as siamese_trainer
+from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
+from bert_flow_tf.training.siamese.objectives import Classifier, cosine_losses
+from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings, siamese_name
 from tests.testing import rejected, shared
 from tests.training import small_siamese as small
 from tests.training import two_replicas

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import Classifier
-from bert_flow_tf.training.siamese_losses import SiameseLosses
-from bert_flow_tf.training.siamese_settings import SiameseSettings
-from bert_flow_tf.training.siamese_trainer import SiameseTrainer
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
+from bert_flow_tf.training.siamese.losses import SiameseLosses
+from bert_flow_tf.training.siamese.objectives import Classifier
+from bert_flow_tf.training.siamese.settings import SiameseSettings
+from bert_flow_tf.training.siamese.trainer import SiameseTrainer
 from tests.encoder import tiny
 
 WORDS = ("a", "b", "dog", "cat", "dogs", "cats", ".", "mask")
@@ -64,6 +64,6 @@ def make(model, classifier=True, flow=False, pooling="avg-first-last", strategy=
 
 
 def source(encoder, n=64, targets=None, **arguments):
-  """`LabelledPairs` of `pairs`."""
+  """`LabeledPairs` of `pairs`."""
   a, b, labels = pairs(n)
-  return LabelledPairs(encoder, a, b, labels if targets is None else targets, 16, **arguments)
+  return LabeledPairs(encoder, a, b, labels if targets is None else targets, 16, **arguments)

@@ -1,4 +1,4 @@
-"""training/sources.py and labelled_pairs.py: embeddings computed once, or in each step with dropout; token ids."""
+"""training/sources.py and labeled_pairs.py: embeddings computed once, or in each step with dropout; token ids."""
 
 import types
 from random import Random
@@ -11,7 +11,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training import sources
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
 from bert_flow_tf.training.sources import (
   EmbeddingPairs,
   MixedPairs,
@@ -186,7 +186,7 @@ def encoder(tmp_path):
 
 
 def test_ids_and_targets(encoder):
-  source = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, np.nan], 16)
+  source = LabeledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, np.nan], 16)
   a, b, targets = next(iter(source.features(tf.data.Dataset.from_tensor_slices([1, 0]).batch(2))))
   rows = (["[CLS]", "b", "[SEP]", "-"], ["[CLS]", "a", "dog", "[SEP]"])
   vocabulary = {"-": -1, **{piece: i for i, piece in enumerate(tiny.VOCABULARY)}}
@@ -195,7 +195,7 @@ def test_ids_and_targets(encoder):
   tokens, mask = source.tokens(a)
   assert mask.numpy().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]] and tokens.numpy()[0, 3] == vocabulary["[PAD]"]
   assert (len(source), source.labelled) == (2, 1)
-  padded = LabelledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, 1.0], 16, pad_to_max=True)
+  padded = LabeledPairs(encoder, ["a dog", "b"], ["cats", "a a a"], [1.0, 1.0], 16, pad_to_max=True)
   assert next(iter(padded.features(tf.data.Dataset.range(2).batch(2))))[0].shape == (2, 16)
   assert padded.fingerprint() != source.fingerprint()
 
@@ -204,7 +204,7 @@ def test_copies_have_one_masked_word_piece_a_side(encoder):
   """original_processors_test has the published draws."""
   random = Random(7)
   pairs = ["a dog", "b", "cats a b a a"], ["cats", "a a a", "dog ."], [1.0, np.nan, 0.5]
-  sources = [LabelledPairs(encoder, *pairs, 6, dupe_factor=3, random=random) for _ in range(2)]
+  sources = [LabeledPairs(encoder, *pairs, 6, dupe_factor=3, random=random) for _ in range(2)]
   source = sources[0]
   assert (len(source), source.num_pairs, source.labelled) == (9, 3, 6)
   *sides, targets = next(iter(source.features(tf.data.Dataset.range(9).batch(9))))
@@ -213,4 +213,4 @@ def test_copies_have_one_masked_word_piece_a_side(encoder):
     assert masks.tolist() == [0, 1, 1] * 3
   np.testing.assert_array_equal(targets.numpy(), np.repeat(pairs[2], 3).astype(np.float32))
   assert sources[1].fingerprint() == source.fingerprint()  # the generator is copied
-  assert LabelledPairs(encoder, *pairs, 6, dupe_factor=3, random=Random(8)).fingerprint() != source.fingerprint()
+  assert LabeledPairs(encoder, *pairs, 6, dupe_factor=3, random=Random(8)).fingerprint() != source.fingerprint()

@@ -10,7 +10,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import changed_values
 from bert_flow_tf.training import devices, strategies
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese.settings import SiameseSettings
 from bert_flow_tf.training.strategies import embedding_scope, make_strategy, seed_of_step
 from tests.flow import reference
 from tests.testing import rejected

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bert_flow_tf.data.lines import FilePath, line_error, lines
+from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_flow_tf.data.columns import PAIR, SENTENCE, choose_columns
-from bert_flow_tf.data.readers import import_parquet, open_reader
-from bert_flow_tf.data.text_readers import (
+from bert_flow_tf.data.readers.binary import import_parquet, open_reader
+from bert_flow_tf.data.readers.columns import PAIR, SENTENCE, choose_columns
+from bert_flow_tf.data.readers.text import (
   CSV,
   EMBED,
   JSONL,

@@ -8,9 +8,9 @@ from bert_flow_tf.encoder.pooling import Pooling, low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
-from bert_flow_tf.training.objectives import Classifier, cosine_losses
-from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
+from bert_flow_tf.training.siamese.objectives import Classifier, cosine_losses
+from bert_flow_tf.training.siamese.settings import SiameseSettings
 
 
 class SiameseLosses:
@@ -55,14 +55,14 @@ class SiameseLosses:
       "flow": self.flow and self.flow.settings(),
     }
 
-  def embed(self, source: LabelledPairs, ids: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+  def embed(self, source: LabeledPairs, ids: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """Returns the embeddings, before the flow, of one side of `source.features`: float32 [batch, dim]."""
     ids, mask = source.tokens(ids)
     # The published code computes padding, too.
     packed = not self._settings.as_published
     return self.encoder.pooled_batch(ids, mask, self._pooling, dropout_seed, packed)
 
-  def __call__(self, source: LabelledPairs, features: Any, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  def __call__(self, source: LabeledPairs, features: Any, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns `loss` and `flow_loss`, or a replica's share of them, of `source.features`; `seed` is that of dropout."""
     settings = self._settings
     *sides, targets = features

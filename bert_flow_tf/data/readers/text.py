@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.data.lines import BOM, GZIP_MAGIC, TextError, decode, decode_line
+from bert_flow_tf.data.readers.lines import BOM, GZIP_MAGIC, TextError, decode, decode_line
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted

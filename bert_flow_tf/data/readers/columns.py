@@ -4,8 +4,8 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from bert_flow_tf.data.readers import open_reader
-from bert_flow_tf.data.text_readers import JSONL, PARQUET, TEXT, TFRECORD, TSV, InputFormat, kind_of
+from bert_flow_tf.data.readers.binary import open_reader
+from bert_flow_tf.data.readers.text import JSONL, PARQUET, TEXT, TFRECORD, TSV, InputFormat, kind_of
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import counted
 

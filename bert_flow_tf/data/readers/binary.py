@@ -1,11 +1,11 @@
-"""Readers of all kinds of files: of Parquet and TFRecords, and of text by `text_readers`."""
+"""Readers of all kinds of files: of Parquet and TFRecords here, of text in `text`."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.data.lines import TextError, decode
-from bert_flow_tf.data.text_readers import (
+from bert_flow_tf.data.readers.lines import TextError, decode
+from bert_flow_tf.data.readers.text import (
   CSV,
   JSONL,
   PARQUET,

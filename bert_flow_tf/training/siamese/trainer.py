@@ -10,12 +10,12 @@ import tensorflow as tf
 from bert_flow_tf.data.pipeline import ORDER, batched, pair_order, published_order
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.early_stopping import EarlyStopping
-from bert_flow_tf.training.labelled_pairs import LabelledPairs
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
-from bert_flow_tf.training.siamese_losses import SiameseLosses
-from bert_flow_tf.training.siamese_settings import SiameseSettings
+from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
+from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
+from bert_flow_tf.training.siamese.losses import SiameseLosses
+from bert_flow_tf.training.siamese.settings import SiameseSettings
 from bert_flow_tf.training.strategies import distribute_batches, seed_of_step
 
 _CLIP_NORM = 1.0
@@ -61,7 +61,7 @@ class SiameseTrainer:
 
   def fit(
     self,
-    source: LabelledPairs,
+    source: LabeledPairs,
     num_train_epochs: float = 1.0,
     early_stopping: EarlyStopping | None = None,
     shuffle: bool = True,

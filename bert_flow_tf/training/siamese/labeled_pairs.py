@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 
 
-class LabelledPairs(TokenPairs):
+class LabeledPairs(TokenPairs):
   """Pairs of a siamese training, each `dupe_factor` times in a row; a target NaN stands for a pair without a label."""
 
   def __init__(
