@@ -350,7 +350,7 @@ class SentenceModel:
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
-    return isotropy.log_cone(embeddings, self.shares, self.pooling.kind == "words")
+    return isotropy.log_cone(embeddings, self.shares, self.encoder.is_for_similarity(self.pooling))
 
   def _uncalibrated(self, sentences, batch_size, show_progress):
     """Embeds sentences, without calibration and low_dim: float32 [n, rows_dim]."""

@@ -110,6 +110,10 @@ class TextEncoder(abc.ABC):
       message = f"calibration={calibration}: {self.name} has no word pieces, whose characters it takes"
       raise ConfigError(message, argument="calibration")
 
+  def is_for_similarity(self, pooling: Pooling) -> bool:
+    """Returns whether it was trained for similarity: its files declare a pooling, and it is no mean of word rows."""
+    return bool(self.declared.source) and pooling.kind != "words"
+
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
     """Returns the size of the embeddings that `encode` returns."""
     return self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)

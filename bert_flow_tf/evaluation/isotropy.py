@@ -15,8 +15,8 @@ _ROWS = 4096
 # have a ratio of 0.02 to 0.06; all-MiniLM-L6-v2, which was trained for similarity, has 0.27, and 0.15 on SICK-R.
 _COSINE_WITHOUT_CONE, _RATIO_WITHOUT_CONE = 50.0, 10.0
 _NO_CONE = (
-  "these embeddings lie in no narrow cone: a calibration is likely to make them worse; do without one, or compare the "
-  "scores with and without it (docs/calibrations.md)"
+  "the encoder was trained for similarity, and its embeddings lie in no narrow cone: a calibration is likely to make "
+  "them worse; do without one, or compare the scores with and without it (docs/calibrations.md)"
 )
 
 
@@ -68,9 +68,9 @@ def sample(embeddings: Any) -> Any:
   return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
 
 
-def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
+def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), for_similarity: bool = False) -> dict[str, Any]:
   """Logs and returns `measure_cone`."""
-  measures = measure_cone(embeddings, shares, of_words)
+  measures = measure_cone(embeddings, shares, for_similarity)
   cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
   logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   if "warning" in measures:
@@ -78,9 +78,12 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: boo
   return measures
 
 
-def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words: bool = False) -> dict[str, Any]:
-  """Returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove."""
-  # Means of word embeddings have no cone even where a calibration helps: `of_words` leaves the warning out.
+def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), for_similarity: bool = False) -> dict[str, Any]:
+  """Returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
+
+  `for_similarity`: whether the encoder was trained for similarity. A small BERT that a user trained, and means of word
+  embeddings, have no cone even where a calibration helps: they get no warning.
+  """
   rows = np.asarray(sample(embeddings), np.float64)
   judged = whole = rows
   # Concatenated views with shares are measured as their weighted sum, and judged by the last view, the encoder's.
@@ -92,7 +95,7 @@ def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), of_words:
   n, dim = judged.shape
   narrow = of_judged["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
   few_directions = of_judged["participation_ratio"] <= _RATIO_WITHOUT_CONE
-  if not (narrow or few_directions or of_words) and n > 2 * dim:
+  if for_similarity and not (narrow or few_directions) and n > 2 * dim:
     measures["warning"] = _NO_CONE
   return measures
 

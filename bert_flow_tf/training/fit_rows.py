@@ -136,7 +136,7 @@ class FitSentences:
     return Embeddings(self._encoder, [pairs], self._batch_size, self._cache, self._show_progress, **arguments)
 
   def _log(self, embeddings):
-    isotropy.log_cone(embeddings.values, self.shares, self._pooling.kind == "words")
+    isotropy.log_cone(embeddings.values, self.shares, self._encoder.is_for_similarity(self._pooling))
 
 
 class FitVectors:

@@ -85,12 +85,12 @@ def test_spectrum_of_nothing():
 
 @pytest.mark.parametrize("shift", [0.0, 5.0])
 def test_cone(shift, caplog):
-  """Evenly spread rows without a common mean get a warning, others get none."""
+  """Evenly spread rows without a common mean, of an encoder for similarity, get a warning, others get none."""
   rng = np.random.default_rng(0)
   for scale, warned in ((np.ones(30), not shift), (np.geomspace(1.0, 1e-6, 30), False)):
     caplog.clear()
     rows = (rng.normal(size=[300, 30]) * scale + shift).astype(np.float32)
-    measures = log_cone(rows)
+    measures = log_cone(rows, for_similarity=True)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     cosines = (unit @ unit.T)[np.triu_indices(300, 1)]
     assert measures["cosine_of_random_pairs"] == pytest.approx(100 * cosines.mean(), abs=1e-3)
@@ -104,14 +104,14 @@ def test_cone(shift, caplog):
 def test_the_warning_of_a_missing_cone_goes_by_the_encoder(caplog):
   rng = np.random.default_rng(0)
   even, cone = rng.normal(size=[300, 30]), rng.normal(size=[300, 30]) + 9
-  for embeddings, shares, of_words, warned in (
-    (even, (), False, True),
-    (even, (), True, False),
-    (np.concatenate([even, cone], axis=1), (0.9, 0.1), False, False),
-    (np.concatenate([cone, even], axis=1), (0.9, 0.1), False, True),
+  for embeddings, shares, for_similarity, warned in (
+    (even, (), True, True),
+    (even, (), False, False),
+    (np.concatenate([even, cone], axis=1), (0.9, 0.1), True, False),
+    (np.concatenate([cone, even], axis=1), (0.9, 0.1), True, True),
   ):
     caplog.clear()
-    log_cone(embeddings, shares, of_words)
+    log_cone(embeddings, shares, for_similarity)
     assert any("no narrow cone" in record.getMessage() for record in caplog.records) == warned
 
 

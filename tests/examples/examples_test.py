@@ -21,6 +21,7 @@ def _run(*arguments):
   done = subprocess.run(command, cwd=REPO, env=variables, capture_output=True, text=True, timeout=1800, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   found = collections.defaultdict(list)
+  found["warnings"] = [line for line in done.stderr.splitlines() if line.startswith("WARNING:absl:")]
   for line in done.stdout.splitlines():
     if line.startswith('["'):
       name, returned = json.loads(line)
@@ -37,6 +38,11 @@ def found(tmp_path_factory):
 def test_an_example_is_short_and_says_how_to_run_it(name):
   text = (REPO / f"examples/{name}.py").read_text(encoding="utf-8")
   assert len(text.splitlines()) < 150 and f"    python examples/{name}.py" in text
+
+
+@pytest.mark.slow
+def test_no_example_warns(found):
+  assert found["warnings"] == []
 
 
 @pytest.mark.slow

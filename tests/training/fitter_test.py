@@ -32,6 +32,9 @@ class Words:
   def pooling(self, name):
     return parse_pooling(name, 1)
 
+  def is_for_similarity(self, pooling):
+    return False
+
   def encode(self, sentences, **unused):
     self.embedded.append(list(sentences))
     return np.array([[float(sentence), -float(sentence)] for sentence in sentences], np.float32)

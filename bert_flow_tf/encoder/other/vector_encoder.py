@@ -44,6 +44,10 @@ class VectorEncoder(TextEncoder):
       raise ConfigError(f"{message}; leave it out", "sentence_embedding_type")
     return self.only_pooling
 
+  def is_for_similarity(self, pooling: Pooling) -> bool:
+    """Returns whether it was trained for similarity, as SavedModels from text to vectors are, and word vectors not."""
+    return pooling.kind != "words"
+
   def check_has_transformer(self, purpose: str) -> NoReturn:
     """Raises EncoderError; `purpose`: what it cannot do, "be trained"."""
     raise EncoderError(f"model={self.name}: {self.kind} cannot {purpose}; use a BERT, as mini", "model")
