@@ -77,7 +77,7 @@ class ActNorm(FlowLayer):
     count as variance in a later layer, which no longer sees the constant's magnitude.
     """
     inputs = self.prepared(inputs)
-    # The scale that gives variance 1; 1 where there is no variance to scale.
+    # The scale that gives variance 1; 1 without variance.
     mean = tf.reduce_mean(inputs, axis=0)
     std = tf.sqrt(tf.reduce_mean(tf.square(inputs - mean), axis=0))
     varying = std > EPSILON * tf.maximum(tf.cast(1, self.dtype), tf.abs(mean))

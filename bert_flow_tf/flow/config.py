@@ -77,7 +77,7 @@ class FlowConfig:
   @classmethod
   def from_json_file(cls, path: str | os.PathLike) -> "FlowConfig":
     """Reads a json file, or a file of `flow/config` by its name with or without ".json"."""
-    # A file of the user's goes before a packaged one of the same name.
+    # A user's file has priority over a packaged file with its name.
     file = pathlib.Path(path)
     packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
     if not file.is_file() and str(path) == file.name and packaged.is_file():

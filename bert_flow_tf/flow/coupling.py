@@ -93,7 +93,7 @@ class ZeroDense(FlowLayer):
 
 @registered
 class CouplingNetwork(FlowLayer):
-  """NN of a coupling: dense, actnorm, ReLU; the same again or tanh * sigmoid ("gatu"); a dense layer of zeros.
+  """NN of a coupling: dense, actnorm, ReLU; all three again, or tanh * sigmoid ("gatu"); a dense layer of zeros.
 
   x [batch, inputs] -> [batch, units]. The actnorms take part in the data-dependent initialization and add nothing to
   the log-determinant. While fitting, dropout follows both hidden layers if the configuration sets it.
@@ -150,8 +150,8 @@ class CouplingNetwork(FlowLayer):
       hidden = tf.tanh(tanh) * tf.sigmoid(sigmoid)
     return self.last.call(self._drop(hidden, dropout_seed, 1))
 
-  # Each hidden layer draws its own dropout, the same one whenever a step is computed again.
   def _drop(self, hidden, dropout_seed, position):
+    # Each hidden layer has a mask of its own, which follows from the seed, so that a step can be computed again.
     if dropout_seed is None or not self.dropout:
       return hidden
     seed = tf.random.experimental.stateless_fold_in(dropout_seed, position)

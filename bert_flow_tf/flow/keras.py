@@ -35,7 +35,7 @@ name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 def _let_probability_find_keras() -> None:
   """Makes TensorFlow Probability importable after transformers, which sets TF_USE_LEGACY_KERAS within the process.
 
-  Probability takes the Keras of tensorflow.compat.v2, which chooses at its own first use; Keras 2 is a module there
+  Probability takes the Keras of tensorflow.compat.v2, which chooses at its own first use; Keras 2 is a module of it
   only if the variable was set when TensorFlow was imported.
   """
   import tensorflow.compat.v2 as v2  # not `from`, which would find a different module

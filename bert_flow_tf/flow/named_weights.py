@@ -94,7 +94,7 @@ def permutation_of(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def prefixed(prefix: str, weights: dict[str, NamedWeight]) -> dict[str, NamedWeight]:
-  """Returns the same dict with `prefix/` before every name."""
+  """Returns {`prefix`/name: weight} of {name: weight}."""
   return {f"{prefix}/{name}": weight for name, weight in weights.items()}
 
 

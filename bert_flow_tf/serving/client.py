@@ -34,7 +34,7 @@ class Client:
   Args:
     server: address, for messages.
     ask: function that sends texts to a signature: (its name, one list of str per input) -> one row of numbers per text.
-    close: function that ends the connection, if there is one.
+    close: function that ends the connection, if any.
   """
 
   def __init__(self, server: str, ask: Callable[[str, list], Any], close: Callable[[], None] | None = None):

@@ -92,7 +92,7 @@ def export_model(
     reference: sentences, or pairs, as `SentenceModel.fit` takes them, or embeddings [n, dim] for a calibration alone:
       the usual input; by default sentences of the model's fit, if it was fitted in this process. metadata.json gets
       the quantiles of the flow's bits per dimension for about 1,000 of them.
-    about: further JSON values for metadata.json, such as the result of `metadata.read_origin`.
+    about: further JSON values for metadata.json, for example the result of `metadata.read_origin`.
     **settings: fields of `ExportSettings`: version, model_name, normalize.
 
   Returns:

@@ -84,7 +84,7 @@ def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
   for name, difference in differences.items():
     if difference > _TOLERANCE:
       raise ExportError(
-        f"the exported model's {name} embeddings differ from those in Python by {difference:.2g} of the largest value, "
+        f"the exported model's {name} embeddings differ from Python's by {difference:.2g} of the largest value, "
         f"expected at most {_TOLERANCE:g}; the version is not written; please report this bug"
       )
   cosines = np.sum(normalized(pooled) * normalized(expected), axis=1)

@@ -40,7 +40,7 @@ the answers of this model; compare a server's answers with them. `metadata.json`
 
 ## Intended use
 
-Cosine similarity of sentences like those that the calibration was fitted on. The calibration was fitted without labels;
+Cosine similarity of sentences like the sentences of the fit. The calibration was fitted without labels;
 on other text, measure it first. Scores are not probabilities.
 {cautions}{scores}"""
 

@@ -117,14 +117,14 @@ def two_commits(cache, tmp_path):
 )
 def test_a_revision_chooses_the_commit(two_commits, monkeypatch, revision, commit):
   point_to(monkeypatch, CLOSED)
-  of_hub = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=two_commits, revision=revision)
-  assert (of_hub.folder.name, of_hub.revision) == (commit, commit)
+  from_hub = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=two_commits, revision=revision)
+  assert (from_hub.folder.name, from_hub.revision) == (commit, commit)
   static = SentenceEncoder.from_pretrained("static:someone/tiny", cache_dir=two_commits, revision=revision)
   assert static.revision == commit
   # The same files as a local folder: the same identity, but for the name and the commit.
-  local = SentenceEncoder.from_pretrained(of_hub.folder)
-  assert local.identity().deciding() == of_hub.identity().deciding()
-  assert (local.identity().settings.model_revision, of_hub.identity().settings.model_revision) == (None, commit)
+  local = SentenceEncoder.from_pretrained(from_hub.folder)
+  assert local.identity().deciding() == from_hub.identity().deciding()
+  assert (local.identity().settings.model_revision, from_hub.identity().settings.model_revision) == (None, commit)
 
 
 def test_a_folder_named_snapshots_of_the_user_has_no_commit(tmp_path):

@@ -48,8 +48,8 @@ def test_only_wanted_words_are_kept(tmp_path):
   whole, part = _read(tmp_path), _read(tmp_path, wanted=wanted_words(sentences))
   assert len(whole.vectors) == 7 and len(part.vectors) == 4  # the, cat, Paris, caf\u00e9; not "at x@y.z" nor ". . ."
   np.testing.assert_array_equal(_encode(part, *sentences), _encode(whole, *sentences))
-  of_text = hashlib.sha256(GLOVE.encode()).hexdigest()
-  assert part.weights_checksum == whole.weights_checksum == of_text
+  text_sha256 = hashlib.sha256(GLOVE.encode()).hexdigest()
+  assert part.weights_checksum == whole.weights_checksum == text_sha256
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,6 @@ def test_the_loop_is_the_chain(coupling, seed):
     np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
   np.testing.assert_allclose(chain_bijector(flow.levels, 16, seed).inverse(fresh(found[0][0])), u, atol=1e-10)
   seeds = [
-    None if of_layer is None else tuple(of_layer.numpy()) for of_layer in itertools.islice(dropout_seeds(seed), 3)
+    None if layer_seed is None else tuple(layer_seed.numpy()) for layer_seed in itertools.islice(dropout_seeds(seed), 3)
   ]
   assert len(set(seeds)) == (1 if seed is None else 3)

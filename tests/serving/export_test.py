@@ -34,15 +34,15 @@ def expected(served):
   flow = served.model.calibration.flow
   pooled = served.model.encoder.encode(exported.TEXTS, show_progress=False)
   embeddings = flow.transform(pooled).numpy()
-  of_ids = np.concatenate([embeddings[:3], embeddings[4:9]])
+  expected_of_ids = np.concatenate([embeddings[:3], embeddings[4:9]])
   invalid = [text.decode("utf-8", "replace") for text in exported.INVALID]
   latent = np.random.default_rng(3).normal(size=[5, flow.dim]).astype(np.float32)
   return {
     "pooled/pooled": pooled,
     "all/embedding": embeddings,
     "examples/embedding": embeddings,
-    "padded ids/embedding": of_ids,
-    "fixed ids/embedding": of_ids,
+    "padded ids/embedding": expected_of_ids,
+    "fixed ids/embedding": expected_of_ids,
     **{f"one {i}/embedding": embeddings[i : i + 1] for i in (0, 1, 2, 3, 40)},
     "invalid/embedding": served.model.encode(invalid),
     "tiny/embedding": served.tiny.encode(["a dog", "cats b", ""], normalize_embeddings=True),

@@ -108,12 +108,12 @@ def rejected():
 
 def requests(ids, dim):
   """Returns {name: (version, signature, inputs)} of the requests that the process answers."""
-  chosen = [*ids[:3], *ids[4:9]]
+  fixed_rows = [*ids[:3], *ids[4:9]]
   fixed = np.zeros([8, 64], np.int32)
-  for row, tokens in zip(fixed, chosen, strict=True):
+  for row, tokens in zip(fixed, fixed_rows, strict=True):
     row[: len(tokens)] = tokens
   padded = padded_as_the_server_does([pad_batch(ids[:3])[0], pad_batch(ids[4:9])[0]])
-  lengths = [len(row) for row in chosen]
+  lengths = [len(row) for row in fixed_rows]
   few = {"ids": np.arange(32).reshape(2, 16) % 8, "lengths": [9, 2]}
   latent = np.random.default_rng(3).normal(size=[5, dim]).astype(np.float32)
   sizes = {"dim": dim, "latent_dim": dim, "max_seq_length": 64}
