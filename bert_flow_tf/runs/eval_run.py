@@ -19,8 +19,7 @@ from bert_flow_tf.io.text_table import aligned_table
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
-from bert_flow_tf.training.devices import log_devices
-from bert_flow_tf.training.strategies import embedding_scope
+from bert_flow_tf.training.strategies import embedding_scope, log_devices
 
 # The original's file of SentEval's results.
 _PUBLISHED_RESULTS = "senteval_results.json"

@@ -27,10 +27,10 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
-from bert_flow_tf.training.devices import log_devices
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
+from bert_flow_tf.training.strategies import log_devices
 from bert_flow_tf.training.workers import is_chief
 
 # Calibrations that are part of an experiment's name; more would make it too long.

@@ -13,7 +13,8 @@ Files in reading order:
     flow_trainer        Trainer: the flow's steps
     loop                TrainingLoop: steps, checkpoints, progress, events
     optimizer           the published optimizer and learning rate
-    strategies, workers several devices, several machines; devices has their names and memory
+    strategies          devices of this machine, and several that train together
+    workers             several machines
     siamese/            fine-tuning of an encoder on labeled pairs
 """
 

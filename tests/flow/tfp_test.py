@@ -76,8 +76,8 @@ def test_networks_of_a_users_own(coupling, dtype):
   np.testing.assert_allclose(flow.inverse(flow(u)), u, rtol=1e-3, atol=1e-3)
   # The network is what moves the second half.
   layer = {"additive": AdditiveCoupling, "affine": AffineCoupling}[coupling](network=network, dtype=dtype)
-  z, network = layer(u).numpy(), layer.network.network
-  outputs = network(u[:, :4]).numpy()
+  z, user_network = layer(u).numpy(), layer.network.network
+  outputs = user_network(u[:, :4]).numpy()
   scale = 1 / (1 + np.exp(-outputs[:, 1::2] - 2)) if coupling == "affine" else 1.0
   np.testing.assert_allclose(
     z[:, 4:], (u[:, 4:] + outputs[:, :: 1 + (coupling == "affine")]) * scale, rtol=1e-4, atol=1e-5

@@ -1,4 +1,4 @@
-"""training/strategies.py and devices.py, with GPUs that are pretended, and fits on logical CPU devices."""
+"""training/strategies.py, with GPUs that are pretended, and fits on logical CPU devices."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tensorflow.python.framework import config
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import changed_values
-from bert_flow_tf.training import devices, strategies
+from bert_flow_tf.training import strategies
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese.settings import SiameseSettings
 from bert_flow_tf.training.strategies import embedding_scope, make_strategy, seed_of_step
@@ -110,8 +110,8 @@ def test_all_gpus_embed_and_one_fits(monkeypatch):
   gpus = [tf.config.LogicalDevice(f"/device:GPU:{i}", "GPU") for i in range(2)]
   one, made = tf.distribute.OneDeviceStrategy("CPU:0"), []
 
-  def mirrored(devices, reduction):
-    made.append((devices, type(reduction).__name__))
+  def mirrored(strategies, reduction):
+    made.append((strategies, type(reduction).__name__))
     return one
 
   monkeypatch.setattr(strategies, "_strategies", {})
@@ -179,7 +179,7 @@ def gpus(monkeypatch):
 
 def test_gpus_are_named(gpus, logged):
   names = [f"GPU:{i} NVIDIA H200, compute capability 9.0" for i in range(2)]
-  assert devices.log_devices(tf.distribute.get_strategy()) == {"names": names, "replicas": 1}
+  assert strategies.log_devices(tf.distribute.get_strategy()) == {"names": names, "replicas": 1}
   assert logged == [f"devices: {names[0]}; {names[1]}"]
 
 
