@@ -131,13 +131,13 @@ def load_encoder(
   arguments |= settings
   loading_keywords = EncoderSettings().arguments(LOADING).keys() & arguments.keys()
   loading = {keyword: arguments.pop(keyword) for keyword in loading_keywords}
-  if isinstance(name, TextEncoder):
-    loaded = name.settings.arguments(LOADING)
+  if isinstance(model, TextEncoder):
+    loaded = model.settings.arguments(LOADING)
     for keyword in loaded.keys() & settings.keys():
       if settings[keyword] != loaded[keyword]:
         message = f"{keyword}={settings[keyword]}: the encoder is already loaded, with {loaded[keyword]}"
         raise ConfigError(message, keyword)
-    return name, arguments
+    return model, arguments
   try:
     return SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **loading), arguments
   except EncoderError as error:

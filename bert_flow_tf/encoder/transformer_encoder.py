@@ -165,18 +165,15 @@ class TransformerEncoder(TextEncoder):
 
     None is the one that the encoder's files declare, or avg-first-last; word-rows if the encoder is static.
     """
-    pooling = sentence_embedding_type
-    if pooling is None:
-      pooling = self.declared.pooling()
-    name = pooling
-    if isinstance(pooling, Pooling):
-      name = pooling.name
-    argument = "sentence_embedding_type"
+    if isinstance(sentence_embedding_type, Pooling):
+      return sentence_embedding_type
+    argument, name = "sentence_embedding_type", sentence_embedding_type
+    if name is None:
+      name = self.declared.pooling()
     if self.is_static and name != pooling_lib.WORD_ROWS:
       problem = f"'{self.name}' has no transformer whose output it could pool; expected {pooling_lib.WORD_ROWS}"
       raise ConfigError(f"{argument}={name}: {problem}", argument)
-    if not isinstance(pooling, Pooling):
-      pooling = pooling_lib.parse_pooling(pooling, self.num_hidden_layers)
+    pooling = pooling_lib.parse_pooling(name, self.num_hidden_layers)
     if pooling.kind == "cls" and not self.has_pooler:
       problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
