@@ -18,7 +18,7 @@ from bert_flow_tf.errors import EncoderError
 # Largest number of sentences of a transaction, which a killed run loses: 50 MB at 768 dimensions.
 CHUNK_SENTENCES = 16384
 # Values of a query; SQLite's older limit is 999.
-_AT_ONCE = 500
+_MAX_SQL_VALUES = 500
 _WAIT_SECONDS = 60
 _TABLE = "create table if not exists rows (digest blob primary key, value blob, checksum blob) without rowid"
 
@@ -57,8 +57,8 @@ class EmbeddingCache:
     path = self.folder / f"{key}.sqlite"
     with self._usable(path), _opened(path) as database, database:  # the second commits
       database.execute(_TABLE)
-      for start in range(0, len(digests), _AT_ONCE):
-        part = digests[start : start + _AT_ONCE]
+      for start in range(0, len(digests), _MAX_SQL_VALUES):
+        part = digests[start : start + _MAX_SQL_VALUES]
         marks = ",".join("?" * len(part))
         query = f"select digest, value, checksum from rows where digest in ({marks})"
         for digest, value, checksum in database.execute(query, part):

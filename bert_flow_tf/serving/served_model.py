@@ -16,10 +16,10 @@ from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIG
 # Bounds of the memory of a request: the server has none for its number of rows unless it batches.
 MAX_ROWS = 65536
 # Tokens that are computed at once, if all rows have max_seq_length; and rows of vectors.
-_TOKENS_AT_ONCE = 16384
-_VECTORS_AT_ONCE = 8192
+_MAX_TOKENS = 16384
+_MAX_VECTORS = 8192
 # Bytes of text that are tokenized at once.
-_BYTES_AT_ONCE = 2**20
+_MAX_BYTES = 2**20
 # Largest width of rows of a fixed width.
 _MAX_WIDTH = 512
 # Width up to which rows count as short.
@@ -51,7 +51,7 @@ class ServedCalibration:
     if self.calibration.is_flow:
       self.sizes["latent_dim"] = self.calibration.output_dim
     self.table = signatures_of(VECTOR_SIGNATURES, self.calibration.is_flow)
-    self._rows_at_once = _VECTORS_AT_ONCE
+    self._rows_at_once = _MAX_VECTORS
     self.without_text: str | None = None
     self._computations: dict[str, Callable[..., Outputs]] = {
       "serving_default": self._embed,
@@ -160,7 +160,7 @@ class ServedModel(ServedCalibration):
     self._lite_calibration = make_calibration_graph(model.calibration, model.rows_dim, np.float32)
     # A static encoder or a SavedModel may read whole texts: the longest decides how many rows are computed at once.
     width = min(model.max_seq_length, _MAX_WIDTH)
-    self._rows_at_once = max(1, _TOKENS_AT_ONCE // width)
+    self._rows_at_once = max(1, _MAX_TOKENS // width)
     self._reads_whole_texts = model.max_seq_length > width
     self.sizes["max_seq_length"] = width
     self.without_text = self._encoder.without_text
@@ -197,10 +197,10 @@ class ServedModel(ServedCalibration):
       longest = tf.reduce_max(tf.concat([lengths, [0]], axis=0)) + 2
       if not self._reads_whole_texts:
         longest = tf.minimum(longest, BYTES_PER_TOKEN * self.sizes["max_seq_length"])
-        return tf.clip_by_value(_BYTES_AT_ONCE // longest, 1, self._rows_at_once)
+        return tf.clip_by_value(_MAX_BYTES // longest, 1, self._rows_at_once)
     else:
       longest = tf.shape(inputs[0])[1]
-    return tf.clip_by_value(_TOKENS_AT_ONCE // tf.maximum(longest, 1), 1, _TOKENS_AT_ONCE // _SHORT_WIDTH)
+    return tf.clip_by_value(_MAX_TOKENS // tf.maximum(longest, 1), 1, _MAX_TOKENS // _SHORT_WIDTH)
 
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
     if not self._encoder.takes_ids:

@@ -33,7 +33,7 @@ _DEFAULT_SIGNATURE = "serving_default"
 _HEADINGS = ("Graph execution error", "Detected at ", "<stack traces", "in user code")
 _EXAMPLES = ("A man is eating.", "no")
 # Of the vectors of a text alone and in a call with others, relative to the largest value; quantized models round so.
-_LARGEST_DIFFERENCE = 0.05
+_MAX_DIFFERENCE = 0.05
 
 # Bytes of a text per token, about, which decides how many texts are in a step.
 _BYTES_PER_TOKEN = 4
@@ -77,7 +77,7 @@ class SavedModelEncoder(VectorEncoder):
       shape = f"of two texts has the shape {list(vectors.shape)}, expected [2, dim]"
       raise EncoderError(f"model={name}: {output} of {function_name} {shape}; choose another saved_model_output")
     difference = np.abs(np.float32(alone) - np.float32(vectors[:1])).max()
-    if difference > _LARGEST_DIFFERENCE * np.abs(np.float32(vectors)).max():
+    if difference > _MAX_DIFFERENCE * np.abs(np.float32(vectors)).max():
       raise EncoderError(
         f"model={name}: the vector that {function_name} gives to a text depends on the other texts of a call, or on "
         "chance; save the model as it is for inference, a row for each text in their order"

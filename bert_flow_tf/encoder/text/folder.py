@@ -15,7 +15,6 @@ from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, VOCABULARIE
 from bert_flow_tf.encoder.text.vocabulary_files import read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, WordPieces, check_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
-from bert_flow_tf.io.checks import is_integer
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "WordPiece", "byte-level BPE", "unigram"
 _SPACE = "\u2581"  # SentencePiece's mark of a word's first piece
@@ -188,7 +187,7 @@ def _set_normalizer(backend, config, overrides, path):
       value = config.get(name)
     if value is not None and is_bert:
       setattr(backend.normalizer, key, value)
-  if is_integer(overrides.get(_MAX_CHARS), 1):
+  if overrides.get(_MAX_CHARS) is not None:
     if type(backend.model) is not tokenizers.models.WordPiece:
       raise ConfigError(
         f"{_MAX_CHARS}={overrides[_MAX_CHARS]}: {path} has no WordPiece that could use it; leave it out", _MAX_CHARS
