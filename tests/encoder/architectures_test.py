@@ -53,7 +53,7 @@ def edit(path, **values):
   path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
 
 
-def test_numbers_are_those_of_pytorch(golden):
+def test_numbers_equal_pytorchs(golden):
   encoder, reference, sentences = golden
   ids, mask = pad_batch(encoder.tokenizer(sentences, 64), encoder.tokenizer.pad_id)
   np.testing.assert_array_equal(ids, reference["ids"])
@@ -66,7 +66,7 @@ def test_numbers_are_those_of_pytorch(golden):
   np.testing.assert_allclose(encoder.encode(sentences, "avg-first-last"), reference["avg_first_last"], atol=1e-5)
 
 
-def test_ids_are_those_of_transformers(golden):
+def test_ids_equal_transformers(golden):
   encoder, _, sentences = golden
   # Not AutoTokenizer: that of transformers 5 takes a class's own normalizer for that of the file.
   theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(encoder.folder / "tokenizer.json"))
@@ -171,7 +171,7 @@ def test_trained_weights(golden):
   assert all(len(weight.shape) == 2 for weight in decayed) and len(decayed) > 5
 
 
-def test_own_model(golden):
+def test_user_model(golden):
   encoder, reference, sentences = golden
   name = f"TF{encoder.bert.config.architecture.name}Model"
   if not hasattr(tf_bert(), name):
@@ -195,7 +195,7 @@ def test_another_padding_token_moves_positions(folder, pad_id, by):
 
 
 @pytest.mark.parametrize("value", [None, False, True])
-def test_space_before_the_first_word_is_that_of_transformers(folder, value):
+def test_space_before_the_first_word_follows_transformers(folder, value):
   content = json.loads((folder / "tokenizer.json").read_text())
   content["pre_tokenizer"]["add_prefix_space"] = value is not False
   (folder / "tokenizer.json").write_text(json.dumps(content))

@@ -71,7 +71,7 @@ def cosine(a, b):
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("characters", (3, 4, 5)), ("tf-idf of word pieces", ())])
-def test_string_matches_are_those_of_the_definition(model, name, sizes):
+def test_string_matches_follow_the_definition(model, name, sizes):
   tokenizer = model.encoder.tokenizer
   rows, weights = by_definition(tokenizer, sizes)
   sides = [characters_of(text, tokenizer, rows, weights) for text in TEXTS]
@@ -92,7 +92,7 @@ def test_dense_rows_have_the_products_of_the_exact_ones(model):
   assert SentenceModel.from_pretrained("static:mini").encoder.characters.dense(8).tobytes() == table.dense(8).tobytes()
 
 
-def test_signs_are_those_of_saved_vectors():
+def test_signs_equal_the_signs_of_saved_vectors():
   """Vectors that a user has stored are compared with new ones: both need the same random signs."""
   model = SentenceModel.from_pretrained("static:mini").fit([], "characters-64")
   digest = hashlib.sha256(np.signbit(model.encode(["guitar"])).tobytes()).hexdigest()

@@ -41,7 +41,7 @@ def modes(*on):
     ({"pooling_mode": ["cls"]}, "cls-token"),
   ],
 )
-def test_the_declared_pooling_is_that_of_numpy(tmp_path, pooling, ours):
+def test_the_declared_pooling_equals_numpys(tmp_path, pooling, ours):
   weights = tiny.random_weights()
   declare(tiny.save_tiny(tmp_path, weights), pooling)
   encoder = SentenceEncoder.from_pretrained(str(tmp_path))
@@ -95,7 +95,7 @@ def test_what_is_not_supported_is_rejected_unless_a_pooling_is_given(tmp_path, u
   assert encoder.encode(TEXTS, "avg").shape == (3, encoder.hidden_size)
 
 
-def test_normalize_is_harmless_and_no_pooling_is_refused(tmp_path):
+def test_normalize_is_harmless_and_no_pooling_is_rejected(tmp_path):
   normalize = ("2_Normalize", "sentence_transformers.models.Normalize")
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), ("1_Pooling", POOLING), normalize), length=None)
   assert read_declared(tmp_path) == (Declared("avg", 64, str(tmp_path / "modules.json")), tmp_path)

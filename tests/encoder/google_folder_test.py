@@ -18,7 +18,7 @@ from tests.testing import rejected
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
 
 
-def test_hidden_states_are_those_of_numpy(tmp_path):
+def test_hidden_states_equal_numpys(tmp_path):
   """The checkpoint comes from TensorFlow 1's Saver, with the heads of Google's checkpoints."""
   weights = tiny.random_weights()
   variables = {**tf1_files.google_variables(weights), **tf1_files.pretraining_heads()}
@@ -64,7 +64,7 @@ def test_a_vocabulary_of_any_name(tmp_path):
     SentenceEncoder.from_pretrained(str(folder), vocab_file=str(tmp_path / "absent"))
 
 
-def test_gelu_is_googles_unless_it_is_given(tmp_path):
+def test_gelu_is_googles_unless_an_activation_is_given(tmp_path):
   """Google's modeling.py computes the tanh form for "gelu"; a Hugging Face folder keeps its own, the erf form."""
   weights = tiny.random_weights()
   google = tf1_files.write_google(tmp_path / "google", tf1_files.google_variables(weights))
@@ -92,7 +92,7 @@ def test_gelu_is_googles_unless_it_is_given(tmp_path):
   assert SentenceEncoder.from_pretrained(str(google)).deciding_settings["hidden_act"] == "gelu"
 
 
-def test_long_words_are_googles_unless_it_is_said(tmp_path):
+def test_long_words_are_googles_unless_a_limit_is_given(tmp_path):
   """Google's tokenization.py cuts words of up to 200 characters, transformers of up to 100."""
   google, hugging_face = tf1_files.write_google(tmp_path / "uncased"), tiny.save_tiny(tmp_path / "hf")
   checksums = {}

@@ -46,7 +46,7 @@ def test_forward_is_bert_in_numpy(tmp_path, kind):
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_new"])
-def test_hidden_states_are_those_of_tfbertmodel(tmp_path, act):
+def test_hidden_states_equal_tfbertmodels(tmp_path, act):
   """Padded as in transformers, and packed without padding: the states of tokens are the same."""
   config, weights = {**tiny.CONFIG, "hidden_act": act}, tiny.random_weights()
   expected = tiny.tf_model(weights, config)(input_ids=IDS, attention_mask=MASK, output_hidden_states=True)

@@ -96,7 +96,7 @@ def states_and_reference(values, lengths):
     (DEBERTA | {"position_buckets": 16, "max_position_embeddings": 130, "layer_norm_eps": 1e-3}, [130, 1]),
   ],
 )
-def test_states_are_those_of_the_equations(values, lengths):
+def test_states_follow_the_equations(values, lengths):
   check_config(pathlib.Path("config.json"), values)
   states, expected = states_and_reference(values, lengths)
   np.testing.assert_allclose(states, expected, atol=2e-6 * np.abs(expected).max())
@@ -170,7 +170,7 @@ def test_weights_below_the_name_of_the_model(folder):
 
 
 @pytest.mark.parametrize("xla", [False, True])
-def test_local_attention_by_windows_is_that_of_all_pairs(monkeypatch, xla):
+def test_local_attention_by_windows_equals_attention_of_all_pairs(monkeypatch, xla):
   """Of text with and without padding, packed and not, with gradients."""
   encoder = SentenceEncoder.from_pretrained(golden_encoder("modernbert"))
   rng = np.random.default_rng(0)

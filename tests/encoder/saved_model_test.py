@@ -76,7 +76,7 @@ def test_identity_is_the_content_of_the_files(folders, tmp_path):
     SentenceModel.load(tmp_path / "model", model=f"saved_model:{moved}")
 
 
-def test_the_identity_is_that_of_models_that_0_1_saved(folders):
+def test_the_identity_of_models_that_0_1_saved(folders):
   """Names and contents of the files, a line each: models that 0.1 saved find their encoder again."""
   folder = folders("write_callable")
   encoder = SentenceModel.from_pretrained(f"saved_model:{folder}").encoder

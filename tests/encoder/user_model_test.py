@@ -27,10 +27,10 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture
 def model():
-  return own_model()
+  return user_model()
 
 
-def own_model(**changes):
+def user_model(**changes):
   transformers = tf_bert()
   tf_keras.utils.set_random_seed(1)
   return transformers.TFBertModel(config_of(initializer_range=0.5, **changes))
@@ -48,7 +48,7 @@ def mean_of_last(model, tokenizer, training=False):
   return (tf.reduce_sum(states * mask, axis=1) / tf.reduce_sum(mask, axis=1)).numpy()
 
 
-def test_the_own_model_stays_what_it_was(model, tokenizer, tmp_path):
+def test_the_model_stays_what_it_was(model, tokenizer, tmp_path):
   before = mean_of_last(model, tokenizer)
   encoder = SentenceEncoder(model, tokenizer)
   np.testing.assert_allclose(encoder.encode(TEXTS, "avg"), before, atol=1e-5)
@@ -63,7 +63,7 @@ def test_the_own_model_stays_what_it_was(model, tokenizer, tmp_path):
   model.save_pretrained(tmp_path / "transformers")
   tokenizer.save_pretrained(tmp_path / "transformers")
   model.save_weights(str(tmp_path / "weights.h5"))
-  other = own_model()
+  other = user_model()
   other.build_in_name_scope()
   other.load_weights(str(tmp_path / "weights.h5"))
   np.testing.assert_allclose(mean_of_last(other, tokenizer), before, atol=1e-6)
@@ -83,7 +83,7 @@ def tokens(encoder, max_seq_length=64):
 @pytest.mark.parametrize("kind", ["slow", "fast", "folder", "ours"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_embeddings_follow_the_weights_in_training(tokenizer, tmp_path, kind, precision):
-  transformers, model = tf_bert(), own_model()
+  transformers, model = tf_bert(), user_model()
   tokenizer.save_pretrained(tmp_path)
   given = {"slow": lambda: transformers.BertTokenizer.from_pretrained(tmp_path), "fast": lambda: tokenizer}
   given |= {"folder": lambda: tmp_path, "ours": lambda: SentenceEncoder(model, tokenizer).tokenizer}
@@ -117,18 +117,18 @@ def test_word_embeddings_as_wide_as_hidden_states(tokenizer, name, width):
   assert (encoder.bert.projection is None) == (name == "Electra" and width == SIZES["hidden_size"])
 
 
-def test_what_is_no_own_model(model, tokenizer):
+def test_what_is_no_user_model(model, tokenizer):
   for arguments, name in (((tf_keras.Sequential(), tokenizer), "bert"), ((model, 5), "tokenizer")):
     with rejected(EncoderError, name):
       SentenceEncoder(*arguments)
   with pytest.raises(EncoderError, match="is_decoder"):
-    SentenceEncoder(own_model(is_decoder=True), tokenizer)
+    SentenceEncoder(user_model(is_decoder=True), tokenizer)
   bare = tf_bert().TFBertModel(config_of(), add_pooling_layer=False)
   with rejected(EncoderError, "sentence_embedding_type"):
     SentenceEncoder(bare, tokenizer).encode(TEXTS, "cls")
 
 
-def test_a_layer_of_the_users_own_is_rejected(model, tokenizer):
+def test_a_layer_of_the_user_is_rejected(model, tokenizer):
   dense = model.bert.encoder.layer[0].intermediate.dense
   call = dense.call
   dense.call = lambda inputs: call(inputs) + 1.0  # as an adapter would
@@ -146,7 +146,7 @@ def test_another_activation_is_rejected(model, tokenizer):
     SentenceEncoder(model, tokenizer)
 
 
-def test_a_call_of_the_users_own_is_rejected(tokenizer):
+def test_a_call_of_the_user_is_rejected(tokenizer):
   """Also one that computes the same before it is trained."""
 
   class Subclass(tf_bert().TFBertModel):
@@ -168,13 +168,13 @@ def test_a_call_of_the_users_own_is_rejected(tokenizer):
   SentenceEncoder(Subclass(config_of()), tokenizer)
   with rejected(EncoderError, "bert"):
     SentenceEncoder(Noisy(config_of()), tokenizer)
-  model = own_model()
+  model = user_model()
   model.bert.encoder.layer[0].attention.self_attention.query = LowRank(20, name="query")
   with rejected(EncoderError, "bert"):
     SentenceEncoder(model, tokenizer)
 
 
-def test_a_frozen_layer_does_not_freeze_the_own_model(model, tokenizer):
+def test_a_frozen_layer_does_not_freeze_the_users_model(model, tokenizer):
   layer = SentenceEncoder(model, tokenizer).as_layer()
   assert layer.trainable_variables == []
   assert len(model.trainable_variables) == len(model.weights)
@@ -184,7 +184,7 @@ def test_fine_tuning_in_a_loop(model, tokenizer):
   check_training(SentenceEncoder(model, tokenizer))
 
 
-def test_a_keras_model_around_an_own_model_saves_its_weights(model, tokenizer, tmp_path):
+def test_a_keras_model_around_a_user_model_saves_its_weights(model, tokenizer, tmp_path):
   text = keras.Input([], dtype="string")
   around = keras.Model(text, SentenceEncoder(model, tokenizer).as_layer(trainable=True)(text))
   with pytest.raises(NotImplementedError, match="save_weights"):

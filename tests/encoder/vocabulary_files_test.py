@@ -82,7 +82,7 @@ def test_checksums_of_the_first_release(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["mpnet", "distilbert", "electra", "roberta"])
-def test_ids_are_those_of_tokenizer_json(tmp_path, name):
+def test_ids_by_tokenizer_json_are_equal(tmp_path, name):
   expected, ours = load_tokenizer(golden_encoder(name)), load_tokenizer(write_folder(tmp_path / name))
   reference = np.load(golden_encoder(name) / "reference.npz")
   ids, _ = pad_batch(ours(reference["sentences"].tolist(), 64), ours.pad_id)
@@ -92,7 +92,7 @@ def test_ids_are_those_of_tokenizer_json(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", SENTENCEPIECE)
-def test_ids_are_those_of_sentencepiece(tmp_path, name):
+def test_ids_of_sentencepiece_are_equal(tmp_path, name):
   """The ids of TensorFlow Text, which runs SentencePiece itself."""
   text = pytest.importorskip("tensorflow_text")
   folder = write_folder(tmp_path / name)

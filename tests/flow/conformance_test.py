@@ -47,7 +47,7 @@ def test_the_list_is_complete():
 
 
 @each()
-def test_log_determinant_is_that_of_the_numeric_jacobian(case):
+def test_log_determinant_equals_the_numeric_jacobians(case):
   layer, u, h = case.build(), cone(3, DIM), 1e-5
   shifted = u[:, None, None, :] + h * np.stack([np.eye(DIM), -np.eye(DIM)])  # [batch, side, dim, dim]
   z = layer.make_bijector().forward(fresh(shifted.reshape(-1, DIM))).numpy().reshape(shifted.shape)

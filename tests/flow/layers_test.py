@@ -97,7 +97,7 @@ def test_default_weights_are_zero():
 
 
 @pytest.mark.parametrize("dim", [3, 768])
-def test_glorot_range_is_that_of_the_originals_shape(dim):
+def test_glorot_range_follows_the_originals_shape(dim):
   """[1, 1, 1, C]: fan-in 1, fan-out C, so uniform within sqrt(6 / (1 + C)); b and logs are not the same draw."""
   limit = np.sqrt(6 / (1 + dim))
   drawn = []

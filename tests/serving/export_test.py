@@ -57,7 +57,7 @@ def test_the_process_has_no_project_code(served):
   assert served.seen["foreign"] == []
 
 
-def test_answers_are_those_of_the_model_in_python(served, expected):
+def test_answers_equal_the_models_in_python(served, expected):
   for name, values in expected.items():
     assert served.answers[f"{name}"].dtype == np.float32
     exported.close(served.answers[f"{name}"], values)
