@@ -1,4 +1,4 @@
-"""Tests of declared.py: folders of sentence-transformers are read with the pooling and length that they declare."""
+"""Folders of sentence-transformers are read with the pooling and length that they declare."""
 
 import json
 
