@@ -92,15 +92,12 @@ def check_name(name: str) -> None:
   if name.startswith((SAVED_MODEL, WORD_VECTORS)):
     return
   rest = name.removeprefix(STATIC)
-  static = rest != name
-  if static and (not rest or rest.startswith(STATIC)):
-    raise EncoderError(f"model='{name}': expected {STATIC}NAME of a BERT, as {STATIC}mini", "model")
   path = os.path.expanduser(rest)
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
   if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
     return
   expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id org/name"
-  if not static:
+  if rest == name:
     expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
   raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
 
