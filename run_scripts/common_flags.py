@@ -245,22 +245,22 @@ def export(model: Any, calibration_folder: str | os.PathLike | None, reference: 
   print("\n".join(summary(folder)))
 
 
-def own_flags() -> list[flags.Flag]:
-  """Returns the runner's flags, without those of absl and TensorFlow, and without aliases."""
+def runner_flags() -> list[flags.Flag]:
+  """Returns the runner's flags, without the flags of absl and TensorFlow, and without aliases."""
   # absl keeps flags by the module that defined them.
-  own = []
+  found = []
   for module, of_module in sorted(FLAGS.flags_by_module_dict().items()):
     if module.startswith(("absl.", "tensorflow")):
       continue
     for flag in of_module:
       if not (flag.help or "").startswith("Alias for"):
-        own.append(flag)
-  return own
+        found.append(flag)
+  return found
 
 
 def values() -> dict[str, Any]:
   """Returns {name: value} of the runner's flags."""
-  return {flag.name: flag.value for flag in own_flags()}
+  return {flag.name: flag.value for flag in runner_flags()}
 
 
 def about() -> dict[str, Any]:

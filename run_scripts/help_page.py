@@ -52,9 +52,9 @@ def close_output() -> None:
   os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def text(purpose: str, own: list[flags.Flag]) -> str:
+def text(purpose: str, runner_flags: list[flags.Flag]) -> str:
   """Returns the page of the runner's docstring (a sentence, then examples) and its flags."""
-  names = {flag.name for flag in own}
+  names = {flag.name for flag in runner_flags}
   sentence, _, examples = purpose.strip().partition("\n")
   lines = [sentence]
   for line in examples.splitlines():
@@ -63,7 +63,7 @@ def text(purpose: str, own: list[flags.Flag]) -> str:
   decides = "flow_folder" in names and "tf1_checkpoint" not in names
   # Several parts of the package may share a heading.
   for heading in dict.fromkeys(_HEADINGS.values()):
-    members = [flag for flag in own if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]
+    members = [flag for flag in runner_flags if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]
     if members:
       lines += ["", heading]
     for flag in members:

@@ -3,7 +3,7 @@
 bert-flow siamese --task_name=ALLNLI --do_train --model=base --data_dir=FOLDER
 bert-flow siamese --task_name=STS-B --do_train --do_predict --flow=1 --flow_loss=1 --num_examples=0
 
-Flags, defaults and files are those of the published code, not of bert-flow fit, whose defaults stand in brackets:
+Flags, defaults and files follow the published code, not bert-flow fit, whose defaults stand in brackets:
 sentence_embedding_type avg (avg-first-last), max_seq_length 128 (64), flow_model_config config_l3_d3_w32
 (config_l2_d3_w32), num_train_epochs 3 (1), and use_full_for_training is 0. docs/fine_tuning.md lists the
 differences from the published code.
@@ -57,8 +57,8 @@ def define_flags() -> None:
   flags.DEFINE_boolean("do_train", False, "Train, and save checkpoints, encoder, classifier and flow.")
   flags.DEFINE_boolean("do_eval", False, "Evaluate the latest checkpoint on dev: eval_results.txt.")
   flags.DEFINE_boolean("do_predict", False, "Write the cosines of the test split: test_results.tsv.")
-  flags.DEFINE_boolean("do_predict_on_dev", False, "With do_predict: those of the dev split, instead of test.")
-  flags.DEFINE_boolean("do_predict_on_full", False, "With do_predict: those of test, dev and train, instead of test.")
+  flags.DEFINE_boolean("do_predict_on_dev", False, "With do_predict: predict the dev split, instead of test.")
+  flags.DEFINE_boolean("do_predict_on_full", False, "With do_predict: predict test, dev and train, instead of test.")
   flags.DEFINE_boolean("predict_pool", False, "Write embeddings instead of cosines: test_pooled.tsv.")
   flags.DEFINE_string("eval_checkpoint_name", None, "Checkpoint of the experiment's folder that do_predict uses.")
   flags.DEFINE_integer("eval_batch_size", 8, "Pairs of an evaluation step, whose losses have the mean `loss`.", 1)

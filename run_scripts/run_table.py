@@ -60,7 +60,7 @@ def _check_flags(plan: Plan) -> None:
   names = set(plan.table)
   names.update(f"figure {name}" for name in plan.figure)
   # A flag that only some tables and figures use, and none of these, would be ignored without a word.
-  for flag in common_flags.own_flags():
+  for flag in common_flags.runner_flags():
     users = _users_of(flag)
     if flag.present and users and not names & set(users):
       options = " or ".join(f"--table={name}" for name in users).replace("--table=figure ", "--figure=")
@@ -75,7 +75,7 @@ def _users_of(flag: flags.Flag) -> list[str]:
 def _about(name: str) -> dict[str, Any]:
   """Returns the command that makes one table, and the versions of the packages."""
   command = ["bert-flow", "table", f"--table={name}"]
-  for flag in common_flags.own_flags():
+  for flag in common_flags.runner_flags():
     users = _users_of(flag) or [name]
     if flag.present and flag.name not in _NOT_IN_COMMAND and name in users:
       command += flag.serialize().splitlines()

@@ -76,7 +76,7 @@ def _print_and_exit(main):
   if arguments == ["--version"]:  # with a value, it is a flag of the exporting runners
     help_page.show(f"bert-flow-tf {bert_flow_tf.__version__}")
   if {"--help", "-help", "-h", "--helpshort"} & set(arguments):
-    help_page.show(help_page.text(sys.modules[main.__module__].__doc__, common_flags.own_flags()))
+    help_page.show(help_page.text(sys.modules[main.__module__].__doc__, common_flags.runner_flags()))
 
 
 def _parse(argv, take_arguments):
@@ -89,7 +89,7 @@ def _parse(argv, take_arguments):
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)
-  for alias, name in _own_names().items():
+  for alias, name in _names_of_aliases().items():
     if 0 < FLAGS[alias].present < FLAGS[name].present:  # that of an alias counts as its own, too
       sys.exit(_fail(f"--{alias} is another name of --{name}; give one of them"))
   if len(rest) > 1:
@@ -97,7 +97,7 @@ def _parse(argv, take_arguments):
       take_arguments(rest[1:])
     except BertFlowError as error:
       sys.exit(_fail(_with_flag(error)))
-  for flag in common_flags.own_flags():
+  for flag in common_flags.runner_flags():
     if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
       sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))
     if isinstance(flag.value, str) and flag.value.startswith("~/"):
@@ -177,13 +177,13 @@ def _with_flag(error):
 
 def _name_as_given(name):
   """Returns that name of a flag, an alias or its own, which is on the command line; its own if none is."""
-  own_names = _own_names()
-  own = own_names.get(name, name)
-  aliases = [alias for alias in own_names if own_names[alias] == own]
-  return [*common_flags.given(aliases), own][0]
+  names = _names_of_aliases()
+  flag = names.get(name, name)
+  aliases = [alias for alias in names if names[alias] == flag]
+  return [*common_flags.given(aliases), flag][0]
 
 
-def _own_names():
+def _names_of_aliases():
   """Returns {alias of a flag: the flag's own name}."""
   matches = {name: re.fullmatch(r"Alias for --(\w+)\.?", FLAGS[name].help or "") for name in FLAGS}
   return {name: match[1] for name, match in matches.items() if match}

@@ -125,7 +125,7 @@ def _arrays(files):
 
 
 def _check_fits(calibration, folder, files, vectors_of):
-  """Raises an error if the vectors are not those of the fit."""
+  """Raises an error if the vectors differ from the vectors of the fit."""
   where = f"calibration_folder={folder}"
   check_takes_vectors(calibration, where, "calibration_folder")
   if vectors_of is not None:

@@ -131,7 +131,7 @@ class Result:
 
 
 class EmbeddingJob:
-  """Run over a corpus; another one with the same settings and model resumes it. Checks the settings when it is made."""
+  """Run over a corpus; a later run with the same settings and model resumes it. Checks the settings when it is made."""
 
   def __init__(self, settings: JobSettings) -> None:
     settings.check()

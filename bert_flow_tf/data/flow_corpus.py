@@ -19,10 +19,11 @@ from bert_flow_tf.io.settings import Settings, setting
 TARGET, TRAIN, NLI = "target", "train", "nli"
 # The paper's learning rate of the flow on the sentences of a task (section 4.1).
 LEARNING_RATE = 1e-3
-# Pairs that a fit sees by default, about those of an epoch of STS-B, and its most passes. On 1379 pairs of STS-B the
-# score of `mini` rises from 58 after one pass to 64 after five. On other text than that of the fit it may fall: fitted
-# on 500 pairs of the sample's train split, the test split has 55.3 after three passes, 53.6 after five, 51.0 after ten.
-_PAIRS, _MOST_EPOCHS = 8000, 5
+# Pairs that a fit sees by default, about as many as an epoch of STS-B has, and the largest number of passes. On 1379
+# pairs of STS-B the score of `mini` rises from 58 after one pass to 64 after five. On text that is not fitted on it may
+# fall: fitted on 500 pairs of the sample's train split, the test split has 55.3 after three passes, 53.6 after five,
+# 51.0 after ten.
+_PAIRS, _MAX_EPOCHS = 8000, 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ class FlowCorpus:
 
 def default_epochs(num_pairs: int) -> float:
   """Returns the passes over pairs that fit a flow where neither the user nor the paper says it."""
-  return float(min(max(1, math.ceil(_PAIRS / max(num_pairs, 1))), _MOST_EPOCHS))
+  return float(min(max(1, math.ceil(_PAIRS / max(num_pairs, 1))), _MAX_EPOCHS))
 
 
 def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_data_dir: str | None = None) -> FlowCorpus:

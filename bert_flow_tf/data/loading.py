@@ -19,16 +19,16 @@ Parts = dict[str, tuple[tuple[Table, str], ...]]
 
 
 def parts_of(table: Table) -> Parts:
-  """Returns the splits of a table as those of a task."""
+  """Returns the splits of a table as a task's splits."""
   return {split: ((table, split),) for split in table.files}
 
 
 def load_tables(parts: Parts, published: Parts, spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the splits of a task that exist; `published` are those with the labels that the published code reads."""
-  chosen = parts
+  selected = parts
   if paths.as_published:
-    chosen = published
-  splits, source = load_parts(spec.name, chosen, paths)
+    selected = published
+  splits, source = load_parts(spec.name, selected, paths)
   # A split of train or dev needs labels; pairs whose annotators did not agree are left out.
   dropped = {}
   for split, pairs in splits.items():

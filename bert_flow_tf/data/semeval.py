@@ -17,7 +17,7 @@ _SICK_UPLOADS = "https://alt.qcri.org/semeval2014/task1/data/uploads"
 # Classes of entailment, in the order of BERT's own runner for these tasks; gold is the index.
 LABELS = ("contradiction", "entailment", "neutral")
 
-# SICK's scores are from 1 to 5; the published code divides them by 5, as those of STS.
+# SICK's scores are from 1 to 5; the published code divides them by 5, as it does for STS.
 SCALE = (0.0, 5.0)
 STS_GOLD = Gold("score", scale=SCALE)
 
@@ -62,7 +62,7 @@ _FULL = "full.txt"
 
 @dataclasses.dataclass(frozen=True)
 class Year:
-  """Location and size of a task of STS-12 to STS-16; addresses and folders are those of SentEval."""
+  """Location and size of a task of STS-12 to STS-16; addresses and folders as in SentEval."""
 
   name: str
   url: str  # of the organizers' archive
@@ -103,7 +103,7 @@ class Year:
     names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
     return tuple(f"STS/{name}" for name in names) + names
 
-  # As those of a `Table`.
+  # As in a `Table`.
 
   @property
   def archives(self) -> dict[str, str]:

@@ -49,7 +49,7 @@ def training_pairs(
   # Labels are used of `splits`: by default of train, with `use_full` (the pairs of all splits) of train and dev.
   splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
-  # The draws and their order are those of the published runner: with num_examples > 0, one for the labeled pairs. Pairs
+  # The draws and their order are the published runner's: with num_examples > 0, one for the labeled pairs. Pairs
   # without a label are kept; they train a flow, and count in the number of steps.
   random, order = Random(seed), list(range(len(pairs)))
   if num_examples == _NO_LABELS:
@@ -104,7 +104,7 @@ def _pairs_and_targets(task: TaskData, splits: Sequence[str], use_full: bool) ->
 
 
 def predicted_pairs(task: TaskData, name: str) -> SentencePairs:
-  """Returns the pairs of a split, or those of test, dev and train for "full"; a ConfigError if there are none."""
+  """Returns the pairs of a split, or of test, dev and train for "full"; a ConfigError if there are none."""
   names = _FULL_ORDER if name == _FULL else (name,)
   available = [split for split in names if split in task.splits or task.spec.one_file_for_all_splits]
   if not available:

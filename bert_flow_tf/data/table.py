@@ -199,5 +199,5 @@ def note_of(place: str, difference: str) -> str:
   """Logs how a user's file differs from the published one; returns it as a note for the results."""
   if not difference:
     return ""
-  logging.warning("%s: %s; its scores cannot be compared with those of others", place, difference)
+  logging.warning("%s: %s; its scores cannot be compared with published ones", place, difference)
   return f" ({difference})"

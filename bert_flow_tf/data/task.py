@@ -119,7 +119,7 @@ class TaskData:
     return SentencePairs.concatenate(self.splits.values())
 
   def fitting_pairs(self, use_full: bool, chosen_by: str = "use_full_for_training=False") -> SentencePairs:
-    """Returns the pairs that the published code fits the flow on: those of all splits, or of train alone."""
+    """Returns the pairs that the published code fits the flow on: all splits, or train alone."""
     # It reads the only file of each of STS-12 to STS-16 three times. `chosen_by` is the user's setting, for the error.
     if use_full and self.spec.one_file_for_all_splits:
       return SentencePairs.concatenate([self.all_pairs()] * len(SPLITS))

@@ -29,7 +29,7 @@ def _table_task(
   published: Parts | None = None,
   **fields: Any,
 ) -> TaskSpec:
-  """Returns the row of a task of a `Table`, or of parts of tables; `published` are those of the published code."""
+  """Returns the row of a task of a `Table`, or of parts of tables; `published`: the parts of the published code."""
   parts: Any = table
   if isinstance(table, Table):
     parts, fields["table"] = parts_of(table), table

@@ -45,7 +45,7 @@ class SentEvalAdapter:
 
     Args:
       params: SentEval's parameters, not used.
-      batch: sequence of n sentences, as those of `prepare`.
+      batch: sequence of n sentences, as `prepare` takes them.
 
     Returns:
       float32 array of shape [n, dim].

@@ -27,7 +27,7 @@ def sealed(values: Mapping[str, Any], folder: str | os.PathLike = ".", names: It
 
 
 def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, Any]:
-  """Returns the values of a JSON file without checksums; ValueError if theirs, or those of a folder's files, differ."""
+  """Returns the values of a JSON file without checksums; ValueError if a checksum differs, also of a folder's file."""
   if not isinstance(values, dict):
     raise ValueError(f"expected an object, got {type(values).__name__}")
   others = {name: value for name, value in values.items() if name != KEY}

@@ -85,7 +85,7 @@ class Stopwatch:
 
   @contextlib.contextmanager
   def timing(self, work: str) -> Iterator[None]:
-    """Adds the seconds of the block to a kind of work, without those of blocks inside it."""
+    """Adds the seconds of the block to a kind of work, without the seconds of blocks inside it."""
     start, before = time.monotonic(), sum(self.seconds.values())
     yield
     inside = sum(self.seconds.values()) - before

@@ -181,7 +181,7 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
   """Creates a folder and keeps other runs of this machine out of it until the block ends; removes an empty one."""
   # The folder itself is locked: a lock file would stay after a kill, in folders that have to be empty.
   folder = pathlib.Path(folder)
-  made = [path for path in (folder, *folder.parents) if not path.exists()]
+  created = [path for path in (folder, *folder.parents) if not path.exists()]
   try:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -205,8 +205,8 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
       _OWNED.pop(folder, None)
   finally:
     if not _is_at(folder, handle):
-      made = []
+      created = []
     with contextlib.suppress(OSError):  # not empty
-      for path in made:
+      for path in created:
         path.rmdir()
     os.close(handle)

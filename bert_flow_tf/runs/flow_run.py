@@ -158,11 +158,11 @@ class FlowRun:
 
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose scores in results.json this run would replace."""
-    # Folders that this run may replace: its own, under each name that a choice on dev or auto can give.
-    own = []
+    # Folders that this run may replace: its replaceable, under each name that a choice on dev or auto can give.
+    replaceable = []
     for spec in self._specs:
-      own.append(r"\+".join(map(_names_of_part, spec.parts)))
-    others = [name for name in saved_calibrations(self.folder) if not re.fullmatch("|".join(own), name)]
+      replaceable.append(r"\+".join(map(_names_of_part, spec.parts)))
+    others = [name for name in saved_calibrations(self.folder) if not re.fullmatch("|".join(replaceable), name)]
     if others:
       raise ConfigError(
         f"exp_name: {self.folder} has {', '.join(others)} of another run, whose figures in results.json would be "
@@ -244,9 +244,9 @@ class FlowRun:
     matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
     result = task_result(self._task, evaluations, self._views, transforms, matches=matches)
     # What speaks against a calibration, by its folder.
-    warnings, harmful = {}, sentences.warnings(result)
+    warnings, warnings_of_results = {}, sentences.warnings(result)
     for method in self.calibrated:
-      texts = list(harmful.get(method, []))
+      texts = list(warnings_of_results.get(method, []))
       if "warning" in self._cone and method != "none":
         texts.insert(0, self._cone["warning"])
       if texts:

@@ -98,7 +98,7 @@ def _warnings_of(result):
 
 def _task(result):
   """Returns the blocks of a task."""
-  # A reader sees the methods' names, not those of results.json.
+  # A reader sees the methods' names, not the keys of results.json.
   cosines = {sentences.method_name(method): values for method, values in result.cosines.items()}
   sides = {sentences.method_name(method): of_method for method, of_method in result.embeddings.items()}
   blocks = []

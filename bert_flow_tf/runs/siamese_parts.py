@@ -126,7 +126,7 @@ class SiameseParts:
     return Embeddings(encoder, sets, batch_size, cache, **self.embedding.pooling_arguments())
 
   def write_checkpoint(self, folder: pathlib.Path, step: int, flow: Glow | None = None) -> None:
-    """Writes a published checkpoint, of the model's flow unless another one is given; none unless it is a BERT."""
+    """Writes a published checkpoint, of the model's flow unless a flow is given; none unless it is a BERT."""
     if not self.model.encoder.is_bert:
       return
     if flow is None and self.model.calibration is not None:

@@ -57,9 +57,9 @@ class SiameseRun:
     self._is_loaded = self._is_trained = False
     self._checkpoint: str | None = None
 
-  def train(self, chosen: TrainingPairs) -> None:
-    """Trains on the chosen pairs, and writes checkpoints, encoder, classifier, flow and training.json."""
-    training = SiameseTraining(self.parts, chosen, self._folder, self.watch)
+  def train(self, selection: TrainingPairs) -> None:
+    """Trains on the selected pairs, and writes checkpoints, encoder, classifier, flow and training.json."""
+    training = SiameseTraining(self.parts, selection, self._folder, self.watch)
     self.facts = training.run()
     self.step, self._embedded = training.step, training.embedded
     write_facts(self._folder, self.facts)
@@ -106,7 +106,7 @@ class SiameseRun:
         raise ConfigError(f"{name}={pooling[name]}: {self._folder} was trained with {name}={value}", argument=name)
 
   def _embed(self, *sets):
-    """Returns the embeddings of pairs, without flow and low_dim; those of an earlier call if it had all of them."""
+    """Returns the embeddings of pairs, without flow and low_dim; from an earlier call if it had all sentences."""
     embeddings = find_embeddings(SentencePairs.concatenate(sets), self._embedded)
     if embeddings is None:
       embeddings = self.parts.embed(self.parts.model.encoder, sets, self._embedding.cached_dir)

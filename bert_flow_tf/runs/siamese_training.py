@@ -25,8 +25,8 @@ from bert_flow_tf.training.strategies import log_devices, peak_memory
 class SiameseTraining:
   """Training of a run's parts on chosen pairs, in its folder, to a `step`; `embedded` if the encoder was frozen."""
 
-  def __init__(self, parts: SiameseParts, chosen: TrainingPairs, folder: pathlib.Path, watch: Stopwatch) -> None:
-    self._parts, self._chosen, self._folder, self._watch = parts, chosen, folder, watch
+  def __init__(self, parts: SiameseParts, selection: TrainingPairs, folder: pathlib.Path, watch: Stopwatch) -> None:
+    self._parts, self._selection, self._folder, self._watch = parts, selection, folder, watch
     self._settings = parts.settings
     self.step = 0
     self.embedded: list[Embeddings] = []
@@ -35,11 +35,11 @@ class SiameseTraining:
     """Trains, writes checkpoints, encoder, classifier and flow, and returns the content of training.json."""
     settings, folder, parts = self._settings, self._folder, self._parts
     # An error comes before any work.
-    num_steps(len(self._chosen.pairs), settings.train_batch_size, settings.num_train_epochs)
+    num_steps(len(self._selection.pairs), settings.train_batch_size, settings.num_train_epochs)
     parts.load(parts.embedding.encoder_name, to_be_trained=True)
     encoder = parts.model.encoder
     before, devices = encoder.weights_checksum, log_devices(parts.strategy)
-    pairs = f"{self._chosen.labeled} labeled and {self._chosen.unlabeled} other pairs"
+    pairs = f"{self._selection.labeled} labeled and {self._selection.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, parts.task.source, folder)
     if not encoder.is_bert:
       logging.info(
@@ -72,11 +72,11 @@ class SiameseTraining:
     # The published code has BERT's dropout on. Copies of a pair have masked word pieces. A flow of init_checkpoint is
     # trained further, where a fitter makes a new one.
     continues_flow = self._parts.restored.get("flow", (0, 0))[0] > 0
-    return settings.frozen and not settings.as_published and self._chosen.dupe_factor == 1 and not continues_flow
+    return settings.frozen and not settings.as_published and self._selection.dupe_factor == 1 and not continues_flow
 
   def _fit_flow(self):
     """Fits a new flow on embeddings of a frozen encoder; returns facts of the fit."""
-    settings, parts, pairs = self._settings, self._parts, self._chosen.pairs
+    settings, parts, pairs = self._settings, self._parts, self._selection.pairs
     parts.use(parts.model.encoder, None)  # the fitter makes a flow of the same seed
     model = parts.model
     check_flow(settings, model.dim, len(pairs))
@@ -98,7 +98,7 @@ class SiameseTraining:
 
   def _fine_tune(self):
     """Trains encoder, classifier and flow step by step through BERT; returns facts of the training."""
-    settings, parts, chosen = self._settings, self._parts, self._chosen
+    settings, parts, selection = self._settings, self._parts, self._selection
     encoder, calibration = parts.model.encoder, parts.model.calibration
     if not settings.frozen:
       encoder.compute_in(parts.embedding.precision, frozen=False)
@@ -124,13 +124,13 @@ class SiameseTraining:
     with self._watch.timing("tokenizing"):
       source = LabeledPairs(
         encoder,
-        chosen.pairs.sentences_a,
-        chosen.pairs.sentences_b,
-        chosen.targets,
+        selection.pairs.sentences_a,
+        selection.pairs.sentences_b,
+        selection.targets,
         parts.embedding.max_seq_length,
         pad_to_max=bool(settings.use_xla),
-        dupe_factor=chosen.dupe_factor,
-        random=chosen.random,
+        dupe_factor=selection.dupe_factor,
+        random=selection.random,
       )
     with self._watch.timing("training"):
       result = trainer.fit(source, settings.num_train_epochs, early_stopping)
@@ -154,7 +154,7 @@ class SiameseTraining:
     return siamese_scores.dev_score(parts.task, parts.model, embeddings, parts.classifier, self._settings.as_published)
 
   def _describe(self):
-    settings, parts, chosen = self._settings, self._parts, self._chosen
+    settings, parts, selection = self._settings, self._parts, self._selection
     return {
       "frozen": settings.frozen,
       "epochs": settings.num_train_epochs,
@@ -164,9 +164,9 @@ class SiameseTraining:
       "embedding": parts.embedding.model_arguments(),
       "task": parts.task.name,
       "data": parts.task.source,
-      "splits": list(chosen.splits),
-      "labelled": chosen.labeled,
-      "unlabelled": chosen.unlabeled,
+      "splits": list(selection.splits),
+      "labelled": selection.labeled,
+      "unlabelled": selection.unlabeled,
       "dupe_factor": settings.dupe_factor,
       "dropped_without_label": parts.task.dropped,
     }

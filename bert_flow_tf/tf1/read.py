@@ -45,7 +45,7 @@ def write_folders(
   output_path = pathlib.Path(output_dir).resolve()
   if output_path.exists() and not (output_path.is_dir() and not any(output_path.iterdir())):
     raise ConfigError(
-      f"output_dir={output_dir}: exists and is not an empty folder; choose another one, or delete it",
+      f"output_dir={output_dir}: exists and is not an empty folder; choose another folder, or delete it",
       argument="output_dir",
     )
   with naming("tf1_checkpoint"):

@@ -79,7 +79,7 @@ def choose_calibration(
   words = encoder.pooling(identity.sentence_embedding_type).kind == "words"
   reason = isotropy.measure_cone(rows, shares, words).get("warning")
   if reason is not None:
-    logging.info("auto: %s taken, because the embeddings have no cone", NONE)
+    logging.info("auto: %s, because the embeddings have no cone", NONE)
     return Choice(make_calibration(NONE, shares).fit(rows), agreement, len(mixtures.originals), seed, reason)
   logging.info("auto: %s taken. This compares calibrations; it does not tell whether one helps", best_first[0])
   return Choice(fitted[best_first[0]], agreement, len(mixtures.originals), seed)

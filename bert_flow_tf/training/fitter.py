@@ -42,7 +42,7 @@ class Fitter:
     strategy: of a flow's fit: a `tf.distribute.Strategy`, its name, or None as in `SentenceModel.fit`.
     folder: folder of a flow's checkpoints and TensorBoard events; None for none.
     show_progress: whether a flow's fit shows its progress.
-    flow_scores: (flow, steps made) -> further values for TensorBoard, whenever a checkpoint is due.
+    flow_scores: (flow, steps done) -> further values for TensorBoard, whenever a checkpoint is due.
     keep_trainers: whether a flow's compiled steps are kept, for further flows of the same size and settings.
 
   Attributes:

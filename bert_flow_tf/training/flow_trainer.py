@@ -61,7 +61,7 @@ class Trainer:
     self._advances: dict[bool, Callable[..., tf.Tensor]] = {}  # compiled steps, kept for later fits
 
   def restart(self, seed: int) -> None:
-    """Resets flow, optimizer and order of the pairs to those of a new trainer with this seed.
+    """Resets flow, optimizer and order of the pairs, as of a new trainer with this seed.
 
     Compiled graphs are kept: for many fits in one process, where compiling would take longer than fitting.
     """

@@ -121,10 +121,10 @@ class TrainingLoop:
     """Makes the remaining steps.
 
     Args:
-      advance: function (steps made, steps to make) -> losses before each of these steps, [steps, parts] or [steps].
+      advance: function (steps done, steps to do) -> losses before each of these steps, [steps, parts] or [steps].
       note: function from the losses of this run, [steps, parts], to a text shown with the progress.
       steps_per_call: largest number of steps of a call of `advance`.
-      before_saving: function (steps made, losses of this run) -> further values for TensorBoard, called whenever a
+      before_saving: function (steps done, losses of this run) -> further values for TensorBoard, called whenever a
         checkpoint is due, even without a folder.
       stopped: function that returns whether to end early, called before each call of `advance`.
 

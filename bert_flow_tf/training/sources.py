@@ -76,8 +76,8 @@ class EmbeddingPairs:
       a, b = (tf.constant(side) for side in self._sides)
       if self._rows is not None:
         rows = tf.constant(self._rows)
-        positions = positions.map(lambda chosen: tf.gather(rows, chosen))
-    return positions.map(lambda chosen: (tf.gather(a, chosen), tf.gather(b, chosen)))
+        positions = positions.map(lambda selected: tf.gather(rows, selected))
+    return positions.map(lambda selected: (tf.gather(a, selected), tf.gather(b, selected)))
 
   def embed(self, features: tuple[tf.Tensor, tf.Tensor], dropout_seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the features, which are the embeddings."""
@@ -148,9 +148,9 @@ class VectorPairs(EmbeddingPairs):
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
 
-    def read(chosen):
-      a, b = tf.numpy_function(self._read, [chosen], [tf.float32, tf.float32])
-      shape = [chosen.shape[0], self.dim]
+    def read(selected):
+      a, b = tf.numpy_function(self._read, [selected], [tf.float32, tf.float32])
+      shape = [selected.shape[0], self.dim]
       return tf.ensure_shape(a, shape), tf.ensure_shape(b, shape)
 
     return positions.map(read)

@@ -61,7 +61,7 @@ def make_strategy(
 
 
 def embedding_scope(fit: tf.distribute.Strategy | None = None) -> contextlib.AbstractContextManager:
-  """Returns the scope in which an encoder gets a copy on each device that embeds: those of a fit, or all GPUs."""
+  """Returns the scope in which an encoder gets a copy on each device that embeds: the devices of a fit, or all GPUs."""
   if fit is None or fit is tf.distribute.get_strategy():
     return make_strategy(memory_growth=False, all_gpus=True).scope()
   if has_several_workers(fit):

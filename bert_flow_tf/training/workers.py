@@ -22,14 +22,14 @@ class Cluster:
   """The machines that fit a flow together: "host:port" of each, the chief's first, and of this process."""
 
   addresses: tuple[str, ...]
-  own_address: str
+  address_here: str
 
   def join(self, seconds: float) -> tf.distribute.MultiWorkerMirroredStrategy:
     """Starts TensorFlow's server and waits for the other workers; called once in a process.
 
     The process ends with status 1 if a worker is missing after some seconds.
     """
-    others = ", ".join(address for address in self.addresses if address != self.own_address)
+    others = ", ".join(address for address in self.addresses if address != self.address_here)
     logging.warning(
       "waiting for %s: start the same command on every machine, each with its own index. Without them, this process "
       "ends in %d seconds (worker_wait_seconds)",
@@ -68,7 +68,7 @@ def read_tf_config() -> Cluster:
     spec = resolver.cluster_spec()
     if not spec.jobs or set(spec.jobs) - {"chief", "worker"}:
       raise ValueError(f"jobs are {spec.jobs}")
-    own_address = spec.task_address(resolver.task_type, resolver.task_id)
+    address_here = spec.task_address(resolver.task_type, resolver.task_id)
     by_job = spec.as_dict()
     addresses = tuple(by_job.get("chief", [])) + tuple(by_job.get("worker", []))
     for address in addresses:
@@ -78,7 +78,7 @@ def read_tf_config() -> Cluster:
     needed = f"distribution_strategy=multi_worker_mirrored needs the environment variable TF_CONFIG ({error})"
     expected = f"expected {example}, the index being this machine's"
     raise ConfigError(f"{needed}; {expected}", argument="distribution_strategy") from error
-  return Cluster(addresses, own_address)
+  return Cluster(addresses, address_here)
 
 
 def _check_address(address):

@@ -359,7 +359,7 @@ table, known = {}, set(flags.FLAGS)
 for command, (module, _) in bert_flow.COMMANDS.items():
   importlib.import_module(f"run_scripts.{module}").define_flags()
   names = set(flags.FLAGS) - known
-  own = {flag.name for flag in common_flags.own_flags()}
+  own = {flag.name for flag in common_flags.runner_flags()}
   table[command] = {name: flags.FLAGS[name].default_as_str for name in names & own}
   for name in names:
     delattr(flags.FLAGS, name)

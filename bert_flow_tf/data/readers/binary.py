@@ -97,7 +97,7 @@ class ParquetReader(TextReader):
 
 
 def _values(column):
-  """Returns the values of an Arrow array as a list, text as bytes, since those of a damaged file need not be UTF-8."""
+  """Returns the values of an Arrow array as a list, text as bytes, which in a damaged file need not be UTF-8."""
   import pyarrow as pa
 
   if pa.types.is_dictionary(column.type):

@@ -74,7 +74,7 @@ def read_records(path: str, input_format: InputFormat, columns: Sequence[str] | 
   Args:
     path: the file, or - for standard input.
     input_format: its format.
-    columns: columns to read; None for those of the format.
+    columns: columns to read; None for the format's columns.
 
   Raises:
     ConfigError: it has TFRecords.
@@ -146,9 +146,9 @@ def read_pairs(
   if columns:
     is_header = kind in (TSV, CSV) and has_header([("columns", column) for column in columns], header)
   else:
-    chosen = choose_columns(path, kind, header)
-    columns = chosen.need(*PAIR, argument=argument, hint="; or --columns names the two")
-    kind, is_header = chosen.kind, chosen.header
+    found = choose_columns(path, kind, header)
+    columns = found.need(*PAIR, argument=argument, hint="; or --columns names the two")
+    kind, is_header = found.kind, found.header
   return read_records(path, InputFormat(kind, header=is_header, empty=EMBED), columns)
 
 
@@ -162,7 +162,7 @@ def sentence_format(
     kind: see `choose_columns`.
     header: see `choose_columns`.
     argument: argument of the caller that names the file, for errors.
-    hint: end of an error that says how another column is chosen.
+    hint: end of an error that says how another column is named.
   """
   columns = choose_columns(path, kind, header)
   (column,) = columns.need(SENTENCE, argument=argument, hint=hint)
@@ -207,7 +207,7 @@ def _joined(record, name, value):
 
 
 def _parquet(path, rows, name, column):
-  """Returns a Parquet file of some rows of another one, with a further column, if it has a name."""
+  """Returns some rows of a Parquet file as a new file, with a further column, if it has a name."""
   import pyarrow as pa
 
   from bert_flow_tf.io import storage

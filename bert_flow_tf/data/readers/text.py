@@ -67,7 +67,7 @@ class TextReader:
   Args:
     path: the file, or - for standard input.
     input_format: its format.
-    columns: columns whose texts `fields` returns; None for those of the format.
+    columns: columns whose texts `fields` returns; None for the format's columns.
   """
 
   # A record, in messages.

@@ -21,7 +21,7 @@ class SiameseLosses:
                                           + l2_penalty * (|e_u| + |e_v|)
       flow_loss = mean bits per dimension of f(u) + mean bits per dimension of f(v)
 
-  `variables` learn from `loss`. `flow_variables` are those of the flow if they learn from `flow_loss` instead; with
+  `variables` learn from `loss`. `flow_variables` are the flow's variables if they learn from `flow_loss` instead; with
   `flow_loss` off they are among `variables`, and the list is empty.
   """
 

@@ -120,7 +120,7 @@ class SiameseSettings(FlowSettings):
     trains_on_dev = "dev" in (self.train_splits or ()) and not self.as_published
     if self.early_stopping and (self.num_examples == 0 or trains_on_dev):
       raise ConfigError(
-        "early_stopping: needs labels to train on, and those of dev for itself; leave out num_examples=0 and dev in "
+        "early_stopping: needs labels of train to train on, and of dev to stop by; leave out num_examples=0 and dev in "
         "train_splits",
         argument="early_stopping",
       )

@@ -201,7 +201,7 @@ class SiameseTrainer:
       seed = seed_of_step(tf.constant(settings.seed, tf.int32), step, context.replica_id_in_sync_group)
       losses, gradients, square = context.all_reduce(tf.distribute.ReduceOp.SUM, losses_and_gradients(features, seed))
       norms = []
-      # All gradients are those of the step's start.
+      # All gradients belong to the weights at the step's start.
       for optimizer, group, of_group in zip(optimizers, groups, gradients, strict=True):
         norm = _global_norm(of_group, group, table, tf.sqrt(square))
         clipped, _ = tf.clip_by_global_norm(of_group, _CLIP_NORM, use_norm=norm)
