@@ -13,6 +13,7 @@ import pytest
 import bert_flow_tf.calibration
 import bert_flow_tf.flow
 import bert_flow_tf.training
+from bert_flow_tf.calibration.recipes import RECIPES, STRING_MATCH_SCORE
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import bert_flow
@@ -353,6 +354,14 @@ def test_quoted_scores_are_those_of_the_results(page, beginning, quoted):
   (line,) = [line for line in _text_lines(page) if line.startswith(beginning)]
   results = read_results()
   assert [score for score in _scores(line) if score not in PRINTED.get(page, ())] == [results[cell] for cell in quoted]
+
+
+def test_scores_in_the_help_of_recipes_are_those_of_the_results():
+  results = read_results()
+  scores = [*(recipe.stsb_score for recipe in RECIPES.values()), STRING_MATCH_SCORE]
+  assert [f"{score:.2f}" for score in scores] == [
+    results[MINI, row, STSB] for row in (FLOW, RECIPE, STATIC, CHARACTERS)
+  ]
 
 
 @pytest.mark.parametrize("page", PRINTED)
