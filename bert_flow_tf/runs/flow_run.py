@@ -1,4 +1,4 @@
-"""Run of run_flow: fits calibrations on a corpus, evaluates them on a task, and writes a folder."""
+"""Run of `bert-flow fit`: fits calibrations on a corpus, evaluates them on a task, and writes a folder."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Run of run_siamese: trains an encoder, a classifier and a flow in a folder, or loads them; evaluates and predicts."""
+"""Run of `bert-flow siamese`: trains an encoder, a classifier and a flow, or loads them; evaluates and predicts."""
 
 import json
 import os
