@@ -25,7 +25,10 @@ _FOLDERS = (
   "examples/",
   "examples/pretrain_bert/",
   "tools/soak/",
-  *(f"bert_flow_tf/{name}/" for name in ("data/sample", "data/hard_sample", "encoder/pretrained/mini")),
+  *(
+    f"bert_flow_tf/{name}/"
+    for name in ("data/sample", "data/hard_sample", "data/frequencies", "encoder/pretrained/mini")
+  ),
 )
 _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md"))
 # Variables of docs/api.md.
