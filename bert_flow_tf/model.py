@@ -23,7 +23,6 @@ from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
-from bert_flow_tf.scikit_learn import ScikitLearnTransformer
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
@@ -481,12 +480,14 @@ class SentenceModel:
     cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
     return np.where(cosines > 1 - SAME, 1.0, cosines)
 
-  def as_transformer(self, calibration: str | None = None) -> ScikitLearnTransformer:
+  def as_transformer(self, calibration: str | None = None) -> Any:
     """Returns this model as a transformer of scikit-learn's Pipelines, from sentences to embeddings.
 
     Args:
       calibration: name of the calibration that its `fit` fits, as `fit` takes it; None to take this model as it is.
     """
+    from bert_flow_tf.scikit_learn import ScikitLearnTransformer
+
     return ScikitLearnTransformer(self, calibration)
 
   def encoder_graph(self) -> Any:
