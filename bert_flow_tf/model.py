@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import CHARACTERS, Characters
-from bert_flow_tf.calibration.flow import as_calibration, load_calibration
+from bert_flow_tf.calibration.characters import Characters
+from bert_flow_tf.calibration.flow import as_calibration, read_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.calibration.recipes import find_recipe
@@ -19,7 +19,7 @@ from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_iden
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.metrics import SAME, cosine_similarity, normalized
+from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
@@ -31,7 +31,7 @@ _SAMPLE = 1024
 
 
 class SentenceModel:
-  """Sentences -> calibrated embeddings: low_dim(calibration(pooling(BERT(sentences)))).
+  """Sentences -> calibrated embeddings: low_dim(characters(calibration(pooling(BERT(sentences))))).
 
       model = SentenceModel.from_pretrained("mini")
       model.fit(sentences, calibration="flow")
@@ -47,7 +47,9 @@ class SentenceModel:
     calibration: fitted calibration or flow; None for the encoder alone.
     sentence_embedding_type: see `SentenceEncoder.encode`.
     max_seq_length: see `SentenceEncoder.encode`.
-    low_dim: number of groups of neighboring dimensions to average, after the calibration; None for none.
+    characters: dimensions of the `Characters` that follow the calibrated embedding; without a calibration they stand
+      alone. None for none.
+    low_dim: number of groups of neighboring dimensions to average, the last step; None for none.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
@@ -57,6 +59,7 @@ class SentenceModel:
   Attributes:
     encoder: the `SentenceEncoder`.
     calibration: the `Calibration`, or None.
+    characters: the `Characters` after the calibration, or None.
     identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
@@ -71,15 +74,17 @@ class SentenceModel:
     *,
     sentence_embedding_type: str | None = None,
     max_seq_length: int | None = None,
+    characters: int | None = None,
     low_dim: int | None = None,
     cache: Any = None,
     allow_other_encoder: bool = False,
   ) -> None:
     if not hasattr(encoder, "identity"):
-      message = f"encoder={encoder!r}: expected a loaded one; SentenceModel.from_pretrained(name) loads it"
+      message = f"encoder={encoder!r}: expected a loaded encoder; SentenceModel.from_pretrained(name) loads it"
       raise ConfigError(message, argument="encoder")
     self.encoder = encoder
     self.calibration: Any = None  # a Calibration
+    self.characters: Characters | None = None
     self.choice: Any = None
     self.flow_fit: LoopResult | None = None
     self.sample: list[str] = []
@@ -87,10 +92,12 @@ class SentenceModel:
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
     self._default_calibration = FLOW
+    fitted = None
     if calibration is not None:
       fitted = as_calibration(calibration)
-      self._take(fitted, f"calibration={fitted.name}", "calibration", allow_other_encoder)
-    pooling_lib.check_low_dim(self._calibrated_dim, low_dim)
+      check_encoder(fitted, self.identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
+    self._set_calibration(fitted, characters)
+    pooling_lib.check_low_dim(self._calibrated_dim, low_dim)  # the identity has None for 0
 
   @classmethod
   def from_pretrained(
@@ -149,33 +156,33 @@ class SentenceModel:
     allow_other_encoder: bool = False,
     **settings: Any,
   ) -> "SentenceModel":
-    """Loads what `save` or a runner wrote: the calibration, and the encoder that it was fitted on.
+    """Loads the folder that `save` or a command wrote: the calibration, and the encoder that it was fitted on.
 
     Args:
-      folder: folder of a calibration, such as exp/NAME/flow, or of a model without a calibration.
-      model: name or folder of the encoder, or a loaded one; None for the encoder that the folder names.
+      folder: folder of a calibration, as exp/NAME/flow, or of a model without a calibration.
+      model: name or folder of the encoder, or a loaded encoder; None for the encoder that the folder names.
       cache_dir: see `SentenceEncoder.from_pretrained`.
       cache: see the class.
       allow_other_encoder: see the class.
       **settings: sentence_embedding_type, max_seq_length, low_dim or settings of `SentenceEncoder.from_pretrained`, in
-        place of those of the folder.
+        place of the folder's settings.
 
     Raises:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.
-      EncoderError: the encoder cannot be loaded or is not the one of the fit, or neither folder nor `model` names it.
+      EncoderError: the encoder cannot be loaded or is another than in the fit, or nothing names it.
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    calibration: Any = None
+    calibration = characters = None
     identity: Any
     with naming("folder"):
       if has_identity(folder):
         identity = load_identity(folder)
       else:
-        calibration = load_calibration(folder)
-        identity = read_identity(calibration.encoder, where)
+        calibration, characters, values = read_calibration(folder)
+        identity = read_identity(values, where)
 
-    # The encoder of the fit, unless the caller has another one; its embeddings must be those of the fit.
+    # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
     model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
     try:
       loaded = cls(model, cache=cache, **arguments)
@@ -186,30 +193,33 @@ class SentenceModel:
         f"{where}: fitted on {identity}, got embeddings of {model.name!r}: {error}", "folder"
       ) from error
     if calibration is not None:
-      loaded._take(calibration, where, "folder", allow_other_encoder)
-      pooling_lib.check_low_dim(calibration.output_dim, loaded.identity.low_dim)
+      check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
     elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
+    if characters is None:
+      loaded._set_calibration(calibration)
+    else:
+      loaded._set_calibration(calibration, characters["dim"])
+      if not allow_other_encoder:
+        loaded.characters.check_saved(characters, where)
     return loaded
 
-  def _take(self, calibration, where, argument, allow_other_encoder):
-    """Takes a calibration that was fitted on such embeddings, with such characters; else raises an EncoderError."""
-    check_encoder(calibration, self.identity, self.dim, where, argument, allow_other_encoder)
-    self.calibration = calibration
-    if not self._characters:
-      return
-    self.encoder.check_has_tokens(calibration.name)
-    if not allow_other_encoder and self._parts()[-1].table_sha256 not in (None, self.encoder.characters.checksum):
-      raise EncoderError(
-        f"{where}: fitted with other frequencies of word pieces than this version or frequency_corpus has; fit it "
-        "again, which takes seconds",
-        argument,
-      )
+  def _set_calibration(self, calibration: Any, characters: int | None = None) -> None:
+    """Sets the calibration and the number of its characters; raises a ConfigError if low_dim or encoder do not fit."""
+    step, dims = None, []
+    if calibration is not None:
+      dims.append(calibration.output_dim)
+    if characters is not None:
+      step = Characters(self.encoder, self.max_seq_length, characters)
+      dims.append(step.dim)
+    output_dim = sum(dims) or self.dim
+    pooling_lib.check_low_dim(output_dim, self.identity.low_dim)
+    self.calibration, self.characters, self._calibrated_dim = calibration, step, output_dim
 
   def __repr__(self) -> str:
     identity = self.identity
     values = {"pooling": identity.sentence_embedding_type, "max_seq_length": identity.max_seq_length}
-    values |= {"calibration": self.calibration and self.calibration.name}
+    values |= {"calibration": self.calibration_name}
     values |= {"dim": self.dim, "output_dim": self.output_dim}
     named = [f"{name}={value!r}" for name, value in values.items()]
     return f"SentenceModel({self.encoder.name!r}, {', '.join(named)})"
@@ -223,18 +233,27 @@ class SentenceModel:
     Raises:
       BertFlowError: the folder cannot be written.
     """
+    identity = self.identity.to_dict()
     if self.calibration is not None:
-      self.calibration.encoder = self.calibration.encoder or self.identity.to_dict()
+      identity = self.calibration.encoder or identity
+      self.calibration.encoder = identity
+    if self.characters is not None:
+      self.characters.save(folder, self.calibration, identity)
+    elif self.calibration is not None:
       self.calibration.save(folder)
     else:
       save_identity(self.identity, folder)
 
   @property
+  def calibration_name(self) -> str | None:
+    """Calibration and characters, as `parse_calibration` reads them: "flow", "mean+characters"; None for neither."""
+    steps = [step.name for step in (self.calibration, self.characters) if step is not None]
+    return "+".join(steps) or None
+
+  @property
   def name(self) -> str:
     """Encoder and calibration: "mini+flow"."""
-    if self.calibration is None:
-      return self.encoder.name
-    return f"{self.encoder.name}+{self.calibration.name}"
+    return "+".join(filter(None, [self.encoder.name, self.calibration_name]))
 
   @property
   def max_seq_length(self) -> int:
@@ -255,13 +274,6 @@ class SentenceModel:
   def output_dim(self) -> int:
     """Dimensions of the embeddings that `encode` returns."""
     return self.identity.low_dim or self._calibrated_dim
-
-  @property
-  def _calibrated_dim(self):
-    """Dimensions after the calibration, before low_dim."""
-    if self.calibration is None:
-      return self.dim
-    return self.calibration.output_dim
 
   def get_sentence_embedding_dimension(self) -> int:
     """Returns `output_dim`, under sentence-transformers' name."""
@@ -291,7 +303,7 @@ class SentenceModel:
         recipe's of `from_pretrained`, or for a flow.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
-        CPUs) or "multi_worker_mirrored"; None for the current one within a scope, else that of the settings.
+        CPUs) or "multi_worker_mirrored"; None for the strategy of the current scope, else of the settings.
       folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
       encoder_dropout: whether the flow's pairs are embedded in each step with BERT's dropout, as published.
       batch_size: largest number of sentences embedded at once.
@@ -309,8 +321,8 @@ class SentenceModel:
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
     fitted = fitter.fit(spec, rows, flow_settings)
-    pooling_lib.check_low_dim(fitted.output_dim, self.identity.low_dim)
-    self.calibration, self.choice, self.flow_fit = fitted, fitter.choice, fitter.flow_fit
+    self._set_calibration(fitted, spec.characters)
+    self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)
     self.sample = rows.occurrences[:: max(step, 1)]  # characters need no sentence
     return self
@@ -324,80 +336,67 @@ class SentenceModel:
     """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.
 
     Raises:
-      ConfigError: it does not, or views of a sentence are to be embedded with dropout.
+      ConfigError: it does not, views of a sentence are to be embedded with dropout, or characters need word pieces.
     """
+    if spec.characters is not None:
+      characters = Characters(self.encoder, self.max_seq_length, spec.characters)
+      pooling_lib.check_low_dim(characters.dim, self.identity.low_dim)
     for part in spec.parts:
       dim = self.dim // max(len(self.shares), 1)  # the mix of the views
       if part.method == "whitening" and part.k:
         dim = int(part.k)
-      elif part.method == CHARACTERS:
-        dim = int(part.k or Characters().dim)
-        self.encoder.check_has_tokens(spec.name)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
     if encoder_dropout:
       self.encoder.check_has_transformer("be embedded with dropout")
     if encoder_dropout and self.shares:
       raise ConfigError(
         f"encoder_dropout: sentence_embedding_type={self.identity.sentence_embedding_type} has views, whose mix is "
-        "fitted on embeddings without dropout; choose another one",
+        "fitted on embeddings without dropout; choose another pooling",
         argument="encoder_dropout",
       )
 
-  def with_calibration(self, calibration: Calibration | None) -> "SentenceModel":
-    """Returns a model of the same encoder and settings with another calibration, or without one."""
-    return SentenceModel(self.encoder, calibration, cache=self._cache, **self.identity.settings.model_arguments())
+  def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
+    """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
+    arguments = self.identity.settings.model_arguments()
+    return SentenceModel(self.encoder, calibration, characters=characters, cache=self._cache, **arguments)
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
     return isotropy.log_cone(embeddings, self.shares, self.encoder.is_for_similarity(self.pooling))
 
-  def _uncalibrated(self, sentences, batch_size, show_progress):
-    """Embeds sentences, without calibration and low_dim: float32 [n, rows_dim]."""
-    embeddings = np.empty([len(sentences), 0], np.float32)
-    if self.rows_dim > self._characters:
-      embeddings = self._encoded(sentences, batch_size, show_progress)
-    return self.with_characters(sentences, embeddings)
-
-  def _encoded(self, sentences, batch_size, show_progress):
+  def _embed(self, sentences, batch_size, show_progress):
+    """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""
     arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.settings.pooling_arguments()}
     return self.encoder.encode(sentences, cache=self._cache, **arguments)
 
   @property
-  def rows_dim(self) -> int:
-    """Dimensions that the calibration takes: those of the embedding, then those of characters, if it has a use."""
-    if self.calibration is None:
-      return self.dim
-    return self.calibration.dim
+  def has_characters_alone(self) -> bool:
+    """True if no embedding is computed."""
+    return self.characters is not None and self.calibration is None
 
-  @property
-  def _characters(self):
-    """Dimensions of the characters that the calibration takes."""
-    if self.calibration is None:
-      return 0
-    return self.calibration.characters
-
-  def _parts(self):
-    return getattr(self.calibration, "parts", (self.calibration,))
-
-  def with_characters(self, sentences: Sequence[str], embeddings: np.ndarray) -> np.ndarray:
-    """Returns what the calibration takes, float32 [n, rows_dim], of sentences and their embeddings [n, dim]."""
-    if not self._characters:
-      return embeddings
-    ids = self.encoder.tokenizer(sentences, self.max_seq_length, warn=False)
-    characters = self.encoder.characters.of(ids, self._characters)
-    if self.rows_dim == self._characters:
-      return characters
-    return np.concatenate([embeddings, characters], axis=1)
-
-  def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """Applies the calibration, then low_dim, to embeddings [n, dim]: float32 [n, output_dim]."""
+  def transform(self, embeddings: np.ndarray, sentences: Sequence[str] = ()) -> np.ndarray:
+    """Applies calibration, characters of `sentences` and low_dim to embeddings [n, dim]: float32 [n, output_dim]."""
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
-    if self.calibration is None:
-      embeddings = check_rows(embeddings, self.dim)
-    else:
-      embeddings = self.calibration.transform(embeddings)
-    return np.asarray(pooling_lib.low_dim(np.asarray(embeddings, np.float32), self.identity.low_dim))
+    calibrated = self._calibrate(embeddings)
+    if self.characters is not None:
+      calibrated = self.characters.append(calibrated, sentences)
+    return np.asarray(pooling_lib.low_dim(np.asarray(calibrated, np.float32), self.identity.low_dim))
+
+  def _calibrate(self, embeddings):
+    """Returns calibrated embeddings [n, k]; k is 0 for characters alone."""
+    if self.calibration is not None:
+      return self.calibration.transform(embeddings)
+    embeddings = check_rows(embeddings, self.dim)
+    if self.has_characters_alone:
+      return embeddings[:, :0]
+    return embeddings
+
+  def _embed_if_used(self, sentences, batch_size, show_progress):
+    """Returns the embeddings of sentences, or zeros for characters alone: [n, dim]."""
+    if self.has_characters_alone:
+      return np.zeros([len(sentences), self.dim], np.float32)
+    return self._embed(sentences, batch_size, show_progress)
 
   def encode(
     self,
@@ -415,14 +414,13 @@ class SentenceModel:
       sentences: n sentences, as `check_sentences` takes them (a list of str, a string tensor, ...), or one str.
       batch_size: largest number of sentences embedded at once; changes results by float rounding only.
       show_progress_bar: see `SentenceEncoder.encode`.
-      normalize_embeddings: whether embeddings are divided by their length; one of zeros stays.
-      calibrated: False for the embeddings that `transform` takes, before calibration and low_dim.
+      normalize_embeddings: whether embeddings are divided by their length; an embedding of zeros stays.
+      calibrated: False for the encoder's embeddings, which `transform` takes.
       **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
         device, ... `SentenceTransformersAdapter` also returns tensors of PyTorch.
 
     Returns:
-      float32 [n, output_dim], or [output_dim] for one str; not calibrated, [n, dim] (and dimensions of characters, if
-      the calibration has them).
+      float32 [n, output_dim], or [output_dim] for one str; not calibrated, [n, dim].
 
     Raises:
       DataError: not str.
@@ -432,9 +430,11 @@ class SentenceModel:
     check_sentence_transformers(others)
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
-    embeddings = self._uncalibrated(check_sentences(texts), batch_size, bool(show_progress_bar))
+    texts = check_sentences(texts)
     if calibrated:
-      embeddings = self.transform(embeddings)
+      embeddings = self.transform(self._embed_if_used(texts, batch_size, bool(show_progress_bar)), texts)
+    else:
+      embeddings = self._embed(texts, batch_size, bool(show_progress_bar))
     if normalize_embeddings:
       embeddings = normalized(embeddings)
     if is_single:
@@ -446,7 +446,7 @@ class SentenceModel:
   ) -> np.ndarray:
     """Returns the cosine of the calibrated embeddings of each pair, float64 [n]; 0 for an embedding of zeros.
 
-    With characters, it is that of the exact ones, which those of `encode` approximate to some 0.03. `search`, and
+    With characters, it is exact; the characters of `encode` approximate it to some 0.03. `search`, and
     `SentenceTransformersAdapter.similarity`, take embeddings in place of sentences.
 
     Args:
@@ -459,26 +459,11 @@ class SentenceModel:
       DataError: not str, or lists of different lengths.
     """
     a, b = check_pairs(texts_a, texts_b)
-    if self._characters and self.identity.low_dim is None:
-      return self._exact_similarity(a, b, batch_size, bool(show_progress_bar))
+    if self.characters is not None and self.identity.low_dim is None:
+      calibrated = self._calibrate(self._embed_if_used(a + b, batch_size, bool(show_progress_bar)))
+      return self.characters.cosines(calibrated, a + b)
     embeddings = self.encode(a + b, batch_size, show_progress_bar)
     return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
-
-  def _exact_similarity(self, a, b, batch_size, show_progress):
-    """Returns `similarity` with the exact characters, of which `encode` has random projections."""
-    ids = self.encoder.tokenizer(a + b, self.max_seq_length, warn=False)
-    rows: list[Any] = [self.encoder.characters.exact(ids)]
-    if self.rows_dim > self._characters:
-      embeddings = self._encoded(a + b, batch_size, show_progress)
-      rows += [normalized(part.transform(embeddings)) for part in self._parts() if not part.characters]
-    # All rows have length 1, or are 0, which counts in the lengths of what they are parts of.
-    dots, squares = np.zeros(len(a)), np.zeros(2 * len(a))
-    for of_part in rows:
-      dots += np.asarray((of_part[: len(a)] * of_part[len(a) :]).sum(axis=1))
-      squares += np.asarray((of_part * of_part).sum(axis=1))
-    lengths = np.sqrt(squares[: len(a)] * squares[len(a) :])
-    cosines = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
-    return np.where(cosines > 1 - SAME, 1.0, cosines)
 
   def as_transformer(self, calibration: str | None = None) -> Any:
     """Returns this model as a transformer of scikit-learn's Pipelines, from sentences to embeddings.
@@ -491,42 +476,42 @@ class SentenceModel:
     return ScikitLearnTransformer(self, calibration)
 
   def encoder_graph(self) -> Any:
-    """Returns the graph of the encoder, from text to what the calibration takes."""
+    """Returns the graph of the encoder, from text to embeddings; of 0 dimensions for characters alone."""
     from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
     encoder: Any = self.encoder
     if not encoder.has_tokens:
       return encoder.text_graph()
-    pooling = self.pooling if self.rows_dim > self._characters else None
-    table = self.encoder.characters.dense(self._characters) if self._characters else None
-    return EncoderGraph(self.encoder, pooling, self.max_seq_length, table)
+    pooling = None if self.has_characters_alone else self.pooling
+    return EncoderGraph(self.encoder, pooling, self.max_seq_length)
 
   def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> "SentenceFunction":
     """Returns a function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
 
-    It computes what `encode` does, to rounding, on the weights of this model: in a tf.data pipeline, a tf.function, a
+    It computes as `encode` does, to rounding, on the weights of this model: in a tf.data pipeline, a tf.function, a
     SavedModel, an attribute of a Keras layer, or `keras.layers.Lambda(function, output_shape=(model.output_dim,))`.
     `export_model` writes a version for TF Serving. Needs TensorFlow Text.
 
     Args:
       normalize_embeddings: whether embeddings are divided by their length.
       trainable: whether gradients flow to the weights of encoder and flow, which are its `trainable_variables` then:
-        for a loop of your own. `fit` of Keras 3 trains no variables of a function; `SentenceEncoder.as_layer` and the
+        for your training loop. `fit` of Keras 3 trains no variables of a function; `SentenceEncoder.as_layer` and the
         flow are layers, which it trains.
 
     Raises:
       CalibrationError: the calibration is not fitted.
       EncoderError: the tokenizer has no form as a graph.
     """
-    from bert_flow_tf.calibration.graph import make_calibration_graph
+    from bert_flow_tf.calibration.graph import CharactersGraph, make_calibration_graph
 
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
     with tf.init_scope():
       encoder = self.encoder_graph()
       if encoder.without_text:
         raise EncoderError(encoder.without_text)
-      calibration = make_calibration_graph(self.calibration, self.rows_dim)
-      return SentenceFunction(encoder, calibration, self.identity.low_dim, normalize_embeddings, trainable)
+      calibration = make_calibration_graph(self.calibration, self.dim)
+      characters = self.characters and CharactersGraph(self.characters)
+      return SentenceFunction(encoder, calibration, characters, self.identity.low_dim, normalize_embeddings, trainable)
 
 
 class SentenceFunction(tf.Module):
@@ -544,9 +529,13 @@ class SentenceFunction(tf.Module):
   trainable_variables: Any = ()
   non_trainable_variables: Any = ()
 
-  def __init__(self, encoder: Any, calibration: Any, low_dim: int | None, normalize: bool, trainable: bool) -> None:
+  def __init__(
+    self, encoder: Any, calibration: Any, characters: Any, low_dim: int | None, normalize: bool, trainable: bool
+  ) -> None:
     super().__init__(name="sentence_function")
     variables = [*encoder.variables, *calibration.variables]
+    if characters is not None:
+      variables.append(characters.table)
     trained = []
     if trainable:
       trained += encoder.trainable_variables()
@@ -559,7 +548,12 @@ class SentenceFunction(tf.Module):
       encoder.track(self)
 
     def embed(text):
-      embeddings = pooling_lib.low_dim(calibration.transform(encoder.of_text(text)), low_dim)
+      if characters is None:
+        embeddings = calibration.transform(encoder.of_text(text))
+      else:
+        tokens = encoder.tokenizer(text)
+        embeddings = characters.append(calibration.transform(encoder.of_ids(*tokens)), *tokens)
+      embeddings = pooling_lib.low_dim(embeddings, low_dim)
       if normalize:
         embeddings = tf.math.l2_normalize(embeddings, axis=1)
       if not trainable:

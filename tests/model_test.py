@@ -66,7 +66,7 @@ def test_without_calibration(encoder, rows):
   np.testing.assert_allclose(model.encode(np.array(SENTENCES), batch_size=64), grouped(rows), atol=1e-6)
   assert model.output_dim == 3 and model.max_seq_length == 8 and model.name == encoder.name
   for bad in (rows[0], rows[:, 1:], rows * np.nan):
-    with pytest.raises(CalibrationError, match=r"^embeddings: "):
+    with rejected(CalibrationError, "embeddings"):
       model.transform(bad)
 
 
@@ -158,12 +158,12 @@ def test_precision_activation_and_length_of_words_are_those_of_the_fit(encoder, 
   settings = {"precision": "bfloat16", "hidden_act": "gelu_new", "max_input_chars_per_word": 3}
   other = SentenceModel.from_pretrained(encoder.name, **settings, **ARGUMENTS)
   other.fit(SENTENCES, "sn", show_progress=False).save(tmp_path / "other")
-  with pytest.raises(EncoderError, match="precision bfloat16, now float32"):
+  with rejected(EncoderError, "folder", "precision"):
     SentenceModel.load(tmp_path / "other", precision="float32")
   loaded = SentenceModel.load(tmp_path / "other")
   assert loaded.identity == other.identity != SentenceModel(encoder, **ARGUMENTS).identity
   np.testing.assert_array_equal(loaded.encode(["dog dogs"]), other.encode(["dog zzz"]))
-  with pytest.raises(EncoderError, match=r"architecture\.hidden_act gelu_new, now gelu"):
+  with rejected(EncoderError, "folder", "hidden_act"):
     SentenceModel.load(tmp_path / "other", model=encoder.name)  # its files decide
 
 
@@ -186,7 +186,7 @@ def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim)
 
 
 def test_the_name_of_an_encoder_is_no_encoder():
-  with rejected(ConfigError, "encoder", match=r"encoder='mini': .*SentenceModel\.from_pretrained"):
+  with rejected(ConfigError, "encoder"):
     SentenceModel("mini")
 
 
@@ -202,7 +202,7 @@ def test_arguments_of_sentence_transformers(model):
   wrong = {"convert_to_tensor": True, "convert_to_numpy": False, "truncate_dim": 2, "nonsense": 1, "batch_size": 0}
   wrong |= {"precision": "int8", "output_value": "token_embeddings", "prompt": "query: "}
   for name, value in wrong.items():
-    with pytest.raises(ConfigError, match=name):
+    with rejected(ConfigError, name):
       model.encode(["dog"], **{name: value})
 
 

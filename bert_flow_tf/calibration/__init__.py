@@ -1,4 +1,4 @@
-"""Calibrations of embeddings: the flow, and what mean and covariance determine."""
+"""Calibrations of embeddings: the flow, and linear maps that mean and covariance determine."""
 
 from typing import Any
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.interface import Calibration, Contents
 from bert_flow_tf.calibration.moments import FLOAT32_EPSILON, Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.checks import check_rows
 
-CHARACTERS = "characters"
 SIDE_BY_SIDE = "side by side"  # the method in the settings of several calibrations
 
 
@@ -65,7 +64,7 @@ class Mix:
     return mixed
 
   def moments(self, moments: Moments) -> Moments:
-    """Returns the moments of x for those of u with the whole scatter: the mean of x is 0."""
+    """Returns the moments of x, whose mean is 0, for the moments of u with the whole scatter."""
     # cov(x) = sum_ij scale_i scale_j cov(u_i, u_j)
     v, d, scale = len(self.shares), self.output_dim, self.scale
     scatter = np.einsum("i,iajb,j->ab", scale, moments.scatter.reshape(v, d, v, d), scale)
@@ -85,15 +84,15 @@ def parse_shares(shares: Sequence[float]) -> tuple[float, ...]:
     checked = (math.nan,)
   # NaN compares as False.
   if checked and not (min(checked) > 0 and math.isclose(sum(checked), 1, abs_tol=1e-6)):
-    raise ConfigError(f"shares={_shown(shares)}: expected one positive number for each view, with sum 1", "shares")
+    raise ConfigError(f"shares={_shown(shares)}: expected a positive number per view, with sum 1", "shares")
   return checked
 
 
 def view_dim(dim: int, shares: Sequence[float]) -> int:
-  """Returns the dimensions of one view of embeddings of `dim` dimensions; `dim` itself without shares."""
+  """Returns the dimensions of a view of embeddings of `dim` dimensions; `dim` itself without shares."""
   v = len(shares) or 1
   if dim % v:
-    views = f"embeddings of {dim} dimensions are not {v} views of one size"
+    views = f"embeddings of {dim} dimensions are not {v} views of equal size"
     raise CalibrationError(f"shares={_shown(shares)}: {views}", "shares")
   return dim // v
 
@@ -105,47 +104,16 @@ def _shown(shares):
   return shares
 
 
-class Characters(Calibration):
-  """Characters c of a sentence in place of its embedding, as `CharacterTable` in `encoder` computes them: z = c.
-
-  Nothing is fitted. `table_sha256` is the checksum of the table, None for any.
-  """
-
-  def __init__(self, dim: int = 1024, table_sha256: str | None = None) -> None:
-    self.dim = self.output_dim = self.characters = dim
-    self.table_sha256 = table_sha256
-
-  @property
-  def name(self) -> str:
-    """Name as `parse_calibration` reads it."""
-    return CHARACTERS if self.dim == Characters().dim else f"{CHARACTERS}-{self.dim}"
-
-  def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """Returns c [n, dim] as float32."""
-    return np.asarray(check_rows(embeddings, self.dim), np.float32)
-
-  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the settings."""
-    return {"method": CHARACTERS, "dim": self.dim, "table_sha256": self.table_sha256}, {}
-
-
 class SideBySide(Calibration):
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of parts that were fitted on the same embeddings.
 
-  The cosine of two z is the mean of the parts' cosines. `Characters` are the last part, and take the last dimensions.
+  The cosine of two z is the mean of the parts' cosines.
   """
 
   def __init__(self, parts: Sequence[Calibration]) -> None:
     self.parts: Any = tuple(parts)
-    self.characters = self.parts[-1].characters
-    self.dim = self.parts[0].dim + self.characters
+    self.dim = self.parts[0].dim
     self.output_dim = sum(part.output_dim for part in self.parts)
-
-  def of_part(self, part: Calibration, embeddings: Any) -> Any:
-    """Returns the dimensions of embeddings [n, dim] that a part takes; arrays, or tensors of TensorFlow."""
-    if part.characters:
-      return embeddings[:, self.dim - self.characters :]
-    return embeddings[:, : self.dim - self.characters]
 
   @property
   def name(self) -> str:
@@ -155,28 +123,25 @@ class SideBySide(Calibration):
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32; a part of zeros stays."""
     rows = check_rows(embeddings, self.dim)
-    return np.concatenate([normalized(part.transform(self.of_part(part, rows))) for part in self.parts], axis=1)
+    return np.concatenate([normalized(part.transform(rows)) for part in self.parts], axis=1)
 
-  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the settings and arrays of the parts; the names of a part's arrays begin with its number."""
-    settings, arrays = [], {}
-    for number, part in enumerate(self.parts):
-      of_part, arrays_of_part = part.contents()
-      settings.append(of_part)
-      for name, array in arrays_of_part.items():
-        arrays[f"{number}/{name}"] = array
-    return {"method": SIDE_BY_SIDE, "parts": settings}, arrays
+  def contents(self) -> Contents:
+    """Returns the settings and arrays of the parts."""
+    return joined_contents([part.contents() for part in self.parts])
 
 
-def check_takes_vectors(calibration: Calibration, where: str, argument: str) -> None:
-  """Raises a ConfigError for a calibration, at `where`, that takes the characters of sentences, too."""
-  if calibration.characters:
-    message = f"{where}: {calibration.name} takes characters of sentences, which vectors do not have"
-    raise ConfigError(f"{message}; use it with its encoder, as SentenceModel.load does", argument=argument)
+def joined_contents(parts: Sequence[Contents]) -> Contents:
+  """Returns the settings and arrays of all parts together; the names of a part's arrays begin with its number."""
+  settings, arrays = [], {}
+  for number, (settings_of_part, arrays_of_part) in enumerate(parts):
+    settings.append(settings_of_part)
+    for name, array in arrays_of_part.items():
+      arrays[f"{number}/{name}"] = array
+  return {"method": SIDE_BY_SIDE, "parts": settings}, arrays
 
 
 def side_by_side(parts: Sequence[Calibration]) -> Calibration:
-  """Returns the calibrations as one; a single one as it is."""
+  """Returns the calibrations as a `SideBySide`; a single calibration as it is."""
   if len(parts) == 1:
     return parts[0]
   return SideBySide(parts)

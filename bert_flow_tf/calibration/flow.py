@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import CHARACTERS, SIDE_BY_SIDE, Characters, Mix, SideBySide, parse_shares
+from bert_flow_tf.calibration.characters import CHARACTERS
+from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, Mix, parse_shares, side_by_side
 from bert_flow_tf.calibration.interface import KIND, Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import FLOW
@@ -21,12 +22,12 @@ from bert_flow_tf.io.checks import check_rows
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
-# Names of the mix's arrays next to those of the flow.
+# Names of the mix's arrays next to the flow's arrays.
 _MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.calibrate.fit_flow` fits one."""
+  """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.fitter.fit_flow` fits it."""
 
   name = FLOW
 
@@ -57,13 +58,13 @@ class FlowCalibration(Calibration):
     return latents
 
   def mixed(self, embeddings: np.ndarray) -> np.ndarray:
-    """Returns what the flow takes: the mix of the views u [n, dim], float32 [n, output_dim]; or u itself."""
+    """Returns the flow's input: the mix of the views u [n, dim], float32 [n, output_dim]; or u itself."""
     if self.mix is None:
       return embeddings
     return self.mix(np.asarray(embeddings, np.float64)).astype(np.float32)
 
   def bits_per_dim(self, embeddings: np.ndarray) -> tf.Tensor:
-    """Returns the flow's loss for u [n, dim], [n] in bits per dimension; with views, that of their mix."""
+    """Returns the flow's loss for u [n, dim], or for the mix of its views: [n] in bits per dimension."""
     return self.flow.bits_per_dim(self.mixed(embeddings))
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -77,7 +78,7 @@ class FlowCalibration(Calibration):
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "FlowCalibration":
     """Returns the calibration of `contents`."""
-    # What is left after the mix is taken out describes the flow.
+    # Without the mix, the rest describes the flow.
     flow_settings, weights = dict(settings), dict(arrays)
     mix = None
     if "shares" in settings:
@@ -104,12 +105,21 @@ def load_calibration(folder: str | os.PathLike) -> Any:
 
   Raises:
     CalibrationError: the file is missing or damaged.
-    ConfigError: the folder is none of a calibration, but contains some.
+    ConfigError: the folder has no calibration, but folders of calibrations; or its model has characters.
   """
+  calibration, characters, _ = read_calibration(folder)
+  if characters is not None:
+    reason = "takes characters of sentences, which vectors do not have"
+    raise ConfigError(f"{folder}: {reason}; use it with its encoder, as SentenceModel.load does")
+  return calibration
+
+
+def read_calibration(folder: str | os.PathLike) -> tuple[Any, Any, Any]:
+  """Returns the `Calibration`, the settings of `Characters` and the encoder's identity; None for what is absent."""
   if not archive.is_in(folder, KIND):
     inside = [str(pathlib.Path(folder, name)) for name in saved_calibrations(folder)]
     if inside:
-      raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; expected one of these", argument="folder")
+      raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; name a folder of these", argument="folder")
     parent = pathlib.Path(folder).parent
     beside = [str(parent / name) for name in saved_calibrations(parent)]
     if beside and not pathlib.Path(folder).exists():
@@ -118,28 +128,32 @@ def load_calibration(folder: str | os.PathLike) -> Any:
     encoder = settings.pop("encoder")
     if not isinstance(encoder, dict | None):
       raise CalibrationError(f"encoder is {encoder!r}, expected an object")
-    calibration = _restored(settings, arrays)
-    calibration.encoder = encoder
-    return calibration
+    # Characters are the last part, or alone.
+    parts = settings["parts"] if settings["method"] == SIDE_BY_SIDE else [settings]
+    characters = calibration = None
+    if parts[-1]["method"] == CHARACTERS:
+      characters = parts.pop()
+    if parts:
+      calibration = _restored(settings, arrays)
+      calibration.encoder = encoder
+    return calibration, characters, encoder
 
 
 def _restored(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Calibration:
   """Returns the calibration of `contents`, of any class."""
   if settings["method"] == FLOW:
     return FlowCalibration.restore(settings, arrays)
-  if settings["method"] == CHARACTERS:
-    return Characters(settings["dim"], settings["table_sha256"])
   if settings["method"] != SIDE_BY_SIDE:
     return LinearCalibration.restore(settings, arrays)
   parts: list[Any] = []
   # The names of a part's arrays begin with its number.
-  for number, of_part in enumerate(settings["parts"]):
+  for number, settings_of_part in enumerate(settings["parts"]):
     prefix = f"{number}/"
     arrays_of_part = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    parts.append(_restored(of_part, arrays_of_part))
-  if len({part.dim for part in parts if not part.characters}) != 1 or any(part.characters for part in parts[:-1]):
-    raise CalibrationError("expected parts of the same dimensions, and characters at the end")
-  return SideBySide(parts)
+    parts.append(_restored(settings_of_part, arrays_of_part))
+  if len({part.dim for part in parts}) != 1:
+    raise CalibrationError("expected parts of the same dimensions")
+  return side_by_side(parts)
 
 
 def saved_calibrations(folder: str | os.PathLike) -> list[str]:

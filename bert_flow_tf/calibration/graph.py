@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import Characters, Mix, SideBySide
+from bert_flow_tf.calibration.characters import Characters
+from bert_flow_tf.calibration.combined import Mix, SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -82,7 +83,7 @@ class SideBySideGraph(CalibrationGraph):
   """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of the graphs of several calibrations."""
 
   def __init__(self, calibration: SideBySide, dtype: type):
-    self._calibration, self._graphs, variables = calibration, [], []
+    self._graphs, variables = [], []
     for part in calibration.parts:
       graph = make_calibration_graph(part, calibration.dim, dtype)
       self._graphs.append(graph)
@@ -91,19 +92,32 @@ class SideBySideGraph(CalibrationGraph):
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """See the base class."""
-    directions = []
-    for part, graph in zip(self._calibration.parts, self._graphs, strict=True):
-      z = graph.transform(self._calibration.of_part(part, embeddings))
-      directions.append(tf.math.divide_no_nan(z, tf.norm(z, axis=1, keepdims=True)))
-    return tf.concat(directions, axis=1)
+    return tf.concat([unit_rows(graph.transform(embeddings)) for graph in self._graphs], axis=1)
+
+
+class CharactersGraph:
+  """Graph of `Characters`, on the ids of sentences."""
+
+  def __init__(self, characters: Characters):
+    self.table = tf.Variable(characters.table(), trainable=False, name="characters")
+
+  def append(self, z: tf.Tensor, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """z float32 [n, k] of ids int32 [n, seq_len] with numbers of tokens int32 [n] -> [z / |z|, c], [n, k + dim]."""
+    mask = tf.sequence_mask(lengths, tf.shape(ids)[1])
+    rows = tf.gather(self.table, tf.where(mask, ids, 0))
+    characters = tf.reduce_sum(rows * tf.expand_dims(tf.cast(mask, tf.float32), 2), axis=1)
+    return tf.concat([unit_rows(z), unit_rows(characters)], axis=1)
+
+
+def unit_rows(rows: tf.Tensor) -> tf.Tensor:
+  """Returns rows [n, dim] divided by their length; rows of zeros stay."""
+  return tf.math.divide_no_nan(rows, tf.norm(rows, axis=1, keepdims=True))
 
 
 def make_calibration_graph(calibration: Calibration | None, dim: int, dtype: type = np.float64) -> CalibrationGraph:
   """Returns the graph of a fitted calibration, affine maps in `dtype`; None leaves embeddings [n, dim] as they are."""
   if calibration is None:
     return CalibrationGraph("none", dim, dim)
-  if isinstance(calibration, Characters):
-    return CalibrationGraph(calibration.name, calibration.dim, calibration.dim)
   if isinstance(calibration, SideBySide):
     return SideBySideGraph(calibration, dtype)
   if isinstance(calibration, FlowCalibration):

@@ -10,6 +10,7 @@ import numpy as np
 from bert_flow_tf.io import archive
 
 KIND = "calibration"  # of the archive in a calibration's folder
+Contents = tuple[dict[str, Any], dict[str, np.ndarray]]  # JSON settings and arrays of a saved calibration
 
 
 class Calibration(abc.ABC):
@@ -25,16 +26,14 @@ class Calibration(abc.ABC):
 
   Attributes:
     encoder: identity of the encoder, or None if unknown; saved and loaded with the rest.
-    characters: how many of the last dimensions of u are the characters of the sentence, see `Characters`.
   """
 
   encoder: dict[str, Any] | None = None
-  characters = 0
 
   @property
   @abc.abstractmethod
   def name(self) -> str:
-    """Name as `parse_calibration` reads it, such as "sn+natsv-6"."""
+    """Name as `parse_calibration` reads it: "sn+natsv-6"."""
 
   def __repr__(self) -> str:
     return f"<{type(self).__name__} {self.name!r}>"
@@ -44,7 +43,7 @@ class Calibration(abc.ABC):
     """u [n, dim] -> z [n, output_dim], float32."""
 
   @abc.abstractmethod
-  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+  def contents(self) -> Contents:
     """Returns JSON settings, of which `method` names the class, and arrays: all that `load_calibration` needs."""
 
   def save(self, folder: str | os.PathLike) -> pathlib.Path:

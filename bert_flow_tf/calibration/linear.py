@@ -1,4 +1,4 @@
-"""Calibrations that mean and covariance determine: z = (u - shift) matrix, one solver for each method."""
+"""Calibrations that mean and covariance determine: z = (u - shift) matrix, with a solver per method."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from bert_flow_tf.progress import counted
 
 Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]
 
-CANDIDATES = range(1, 21)  # The paper, table 5: K of NATSV is one of 1 to 20.
+CANDIDATES = range(1, 21)  # The paper, table 5: K of NATSV is from 1 to 20.
 SHRINKAGE = 0.5  # of soft whitening; within 0.2 of the best on STS-B's dev split for two encoders
 
 
@@ -87,7 +87,7 @@ def _varying_directions(name: str, moments: Moments, k: int | None) -> tuple[np.
   rank = len(values)
   description = f"the covariance of {counted(moments.count, 'sentence')} in {moments.dim} dimensions has rank {rank}"
   if (k or rank) > rank:
-    raise CalibrationError(f"k={k}: {description}; expected at most that, or more and other sentences", "k")
+    raise CalibrationError(f"k={k}: {description}; expected at most the rank, or more and other sentences", "k")
   if rank < moments.dim:
     dropped = f"{counted(moments.dim - rank, 'direction')} without variance"
     if name == "whitening" and k is None and rank == moments.count - 1:
@@ -108,7 +108,7 @@ def _nulling(moments: Moments, vectors: np.ndarray, k: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """Solver of a method, and what it takes."""
+  """Solver of a method, and its k."""
 
   solve: Callable[[Moments, Any], Affine]  # moments, k -> shift and matrix
   cross: bool = False  # whether it needs the whole covariance
@@ -130,12 +130,12 @@ METHODS = {
 class LinearCalibration(Calibration):
   """z = (u - shift) matrix, which `Moments` of u determine; it can be fitted in parts, also after it was loaded.
 
-  With shares, embeddings u are concatenated views, and the method gets x, their `Mix`. The moments kept are those of u:
-  they determine those of x, so a fit in parts is exact here too. It computes in float64 and returns float32.
+  With shares, embeddings u are concatenated views, and the method gets x, their `Mix`. The moments of u are kept; they
+  determine the moments of x, so a fit in parts is exact here too. It computes in float64 and returns float32.
 
   Args:
     method: a key of `METHODS`.
-    k: number of directions or exponent, for methods that take it; None for the method's own choice.
+    k: number of directions or exponent, for methods that take it; None for the method's default.
     shares: share of each view; () if embeddings are not concatenated views.
   """
 
@@ -165,7 +165,7 @@ class LinearCalibration(Calibration):
 
   @property
   def output_dim(self) -> int:
-    """Dimensions of calibrated embeddings; those of NATSV do not depend on its k."""
+    """Dimensions of calibrated embeddings; of NATSV they do not depend on k."""
     if self._awaits_k:
       return view_dim(self.dim, self.shares)
     return self.affine()[1].shape[1]
@@ -240,7 +240,7 @@ class LinearCalibration(Calibration):
     return self._affine
 
   def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
-    """Sets k of NATSV to the one of 1 to 20 with the best Spearman of cosines with gold scores, the first of ties.
+    """Sets k of NATSV to the number from 1 to 20 whose cosines have the best Spearman with gold, the first of ties.
 
     Takes labeled pairs that are not calibrated, two [n, dim] and scores [n], of which NaN are left out. Returns
     {k: Spearman x 100} of every k below the rank of the fit; NaN where it is not defined.
@@ -312,8 +312,8 @@ class LinearCalibration(Calibration):
       return lambda k: solve(moments, k)
     # The method sees the mix; its solution is rewritten for u.
     mix = Mix.of(moments, self.shares)
-    of_mix = mix.moments(moments)
-    return lambda k: mix.affine(solve(of_mix, k)[1])  # the shift is the mean of the mix, which is 0
+    mixed = mix.moments(moments)
+    return lambda k: mix.affine(solve(mixed, k)[1])  # the shift is the mean of the mix, which is 0
 
 
 def _k_of(method: str, k: Any) -> Any:

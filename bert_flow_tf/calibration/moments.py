@@ -41,7 +41,7 @@ class Moments:
     dim = rows.shape[1]
     moments = cls(0, np.zeros(dim), np.zeros([dim] * (1 + cross)))
     for _, chunk in chunks(rows):
-      # Centered by the chunk's own mean: a sum of squares would lose the digits of rows far from 0.
+      # Centered by the chunk's mean: a sum of squares would lose the digits of rows far from 0.
       mean = chunk.mean(axis=0)
       centered = chunk - mean
       scatter = centered.T @ centered if cross else np.sum(centered**2, axis=0)
@@ -82,7 +82,7 @@ class Moments:
     """1 / standard deviation of each dimension, float64 [dim]; 0 for a dimension without variance.
 
     A dimension has no variance if its deviation is within the float32 rounding error of its values: a division by it
-    would amplify noise (the last layer of all-MiniLM-L6-v2 has such a dimension).
+    would amplify noise (the last layer of all-MiniLM-L6-v2 has a dimension like this).
     """
     varying = self.variance > FLOAT32_EPSILON**2 * self.mean_square
     return np.divide(1.0, np.sqrt(self.variance), out=np.zeros(self.dim), where=varying)
@@ -137,6 +137,6 @@ def directions(matrix: np.ndarray, mean_square: np.ndarray) -> Directions:
   float32_error = FLOAT32_EPSILON**2 * (mean_square @ vectors**2)
   kept = values > np.maximum(float64_error, float32_error)
   values, vectors = values[kept], vectors[:, kept]
-  # The sign of a direction is arbitrary: the largest entry is made positive, so that all machines agree.
+  # The sign of a direction is arbitrary: the largest entry becomes positive, so that all machines agree.
   largest = np.argmax(np.abs(vectors), axis=0)
   return values, vectors * np.sign(vectors[largest, np.arange(len(values))])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_flow_tf.calibration.combined import CHARACTERS
+from bert_flow_tf.calibration.characters import CHARACTERS, DEFAULT_DIM, MAX_DIM, MIN_DIM, characters_name
 from bert_flow_tf.calibration.linear import METHODS, LinearCalibration
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
@@ -15,72 +15,76 @@ FLOW, AUTO = "flow", "auto"
 # The calibrations that auto compares: they even the variances out wholly, much and little. The flow is none of
 # them: its fit takes minutes, theirs a second, and where it was the best, it was so by 0.2 (docs/results.md).
 AUTO_CANDIDATES = ("whitening", "soft-whitening", "soft-whitening-0.2")
-# Largest K of characters-K, with which 30,000 word pieces take 1 GB.
-_MOST_CHARACTERS = 8192
-# {name: type of the K that may follow}. The flow is fitted in steps, auto chooses one of the others, and characters are
-# of sentences.
+# {name: type of the K that may follow}. The flow is fitted in steps, auto chooses a linear calibration, and characters
+# are a step after a calibration.
 _K_TYPES = {FLOW: None, AUTO: None, CHARACTERS: int, **{name: method.k for name, method in METHODS.items()}}
 ALLOWED = ", ".join(name if k is None else f"{name}, {name}-K" for name, k in _K_TYPES.items())
 ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels; "
-ALLOWED += f"{CHARACTERS}-K: from 8 to {_MOST_CHARACTERS})"
+ALLOWED += f"{CHARACTERS}-K: from {MIN_DIM} to {MAX_DIM})"
 ALLOWED += f", {FLOW}+NAME or NAME+{CHARACTERS} (both side by side)"
 _FORM = re.compile(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
 class CalibrationSpec:
-  """Method and k of a calibration."""
+  """Method and k of a calibration, and the characters after it."""
 
-  method: str  # "flow", "auto" or a key of `METHODS`
+  method: str | None  # "flow", "auto" or a key of `METHODS`; None for characters alone
   # Dimensions that whitening keeps, directions that NATSV removes, or exponent of soft whitening; None for all, for a
   # choice on dev, or for the form without exponent.
   k: float | None = None
   second: "CalibrationSpec | None" = None  # next to this one, see `SideBySide`
+  characters: int | None = None  # dimensions of the characters
 
   @property
   def name(self) -> str:
     """Name as `parse_calibration` reads it."""
-    name = self.method
-    if self.k is not None:
-      name += f"-{self.k}"
-    if self.second is not None:
-      name += f"+{self.second.name}"
-    return name
+    names = []
+    for part in self.parts:
+      names.append(str(part.method) if part.k is None else f"{part.method}-{part.k}")
+    if self.characters is not None:
+      names.append(characters_name(self.characters))
+    return "+".join(names)
 
   @property
   def parts(self) -> "tuple[CalibrationSpec, ...]":
-    """The calibrations that are fitted: this one, and those next to it."""
+    """The calibrations that are fitted: the first, and `second` if it is given."""
+    if self.method is None:
+      return ()
+    first = CalibrationSpec(self.method, self.k)
     if self.second is None:
-      return (self,)
-    return dataclasses.replace(self, second=None), *self.second.parts
+      return (first,)
+    return first, self.second
 
   @property
   def k_on_dev(self) -> bool:
     """True if k is chosen on labeled pairs after the fit (`LinearCalibration.choose_k`)."""
-    chosen = [part.method for part in self.parts if part.k is None and part.method in METHODS]
-    return any(METHODS[method].k_on_dev for method in chosen)
+    without_k = [part.method for part in self.parts if part.k is None and part.method in METHODS]
+    return any(METHODS[method].k_on_dev for method in without_k)
 
 
 def parse_calibration(name: str) -> CalibrationSpec:
   """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`, `mean+characters`."""
   lower = name.strip().lower() if isinstance(name, str) else ""
-  # First as one calibration, since "sn+natsv" has a plus, too; then as two.
+  # First as a single calibration, since "sn+natsv" has a plus, too; then as two.
   spec = _parsed(lower)
   for first, _, second in (lower.partition("+"), lower.rpartition("+")):
     if spec is None:
-      spec = _side_by_side(_parsed(first), _parsed(second))
+      spec = _combined(_parsed(first), _parsed(second))
   if spec is None:
     raise ConfigError(f"calibration={name}: expected one of {ALLOWED}", argument="calibration")
   return spec
 
 
-def _side_by_side(first: CalibrationSpec | None, second: CalibrationSpec | None) -> CalibrationSpec | None:
-  """Returns the flow and another calibration, or any and characters, as one; None for what does not go together."""
-  if first is None or second is None or first.method == CHARACTERS:
+def _combined(first: CalibrationSpec | None, second: CalibrationSpec | None) -> CalibrationSpec | None:
+  """Returns a spec of both: of the flow and another calibration, or of any and characters; else None."""
+  if first is None or second is None or first.method is None:
     return None
-  if second.method != CHARACTERS and (first.method != FLOW or second.method not in METHODS):
-    return None
-  return dataclasses.replace(first, second=second)
+  if second.method is None:
+    return dataclasses.replace(first, characters=second.characters)
+  if first.method == FLOW and second.method in METHODS:
+    return dataclasses.replace(first, second=second)
+  return None
 
 
 def _parsed(name: str) -> CalibrationSpec | None:
@@ -89,19 +93,25 @@ def _parsed(name: str) -> CalibrationSpec | None:
   if match is None or match[1] not in _K_TYPES:
     return None
   method, k = match.groups()
+  if k is None and method == CHARACTERS:
+    k = str(DEFAULT_DIM)
   if k is None:
     return CalibrationSpec(method)
   # 256 counts directions, 0.3 is an exponent; no method takes both.
   kind = float if "." in k else int
-  if _K_TYPES[method] is not kind or (method == CHARACTERS and not 8 <= int(k) <= _MOST_CHARACTERS):
+  if _K_TYPES[method] is not kind:
     return None
-  return CalibrationSpec(method, kind(k))
+  if method != CHARACTERS:
+    return CalibrationSpec(method, kind(k))
+  if not MIN_DIM <= int(k) <= MAX_DIM:
+    return None
+  return CalibrationSpec(None, characters=int(k))
 
 
 def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
   """Parses the names of several calibrations; without "none", as scores without calibration are always shown."""
   if not names:
-    raise ConfigError(f"calibration: empty; expected one or more of {ALLOWED}", argument="calibration")
+    raise ConfigError(f"calibration: empty; expected some of {ALLOWED}", argument="calibration")
   # Equal specs may have different spellings.
   specs = [parse_calibration(name) for name in names]
   for spec in specs:
@@ -112,8 +122,8 @@ def parse_calibrations(names: Sequence[str]) -> list[CalibrationSpec]:
 
 def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
   """Checks that k can be chosen on a task's dev split, for the specs that leave it open."""
-  chosen = next((spec.name for spec in specs if spec.k_on_dev), None)
-  if chosen is None:
+  name = next((spec.name for spec in specs if spec.k_on_dev), None)
+  if name is None:
     return
   if "dev" not in task.splits or np.isnan(task.splits["dev"].scores).all():
     reason = f"{task.spec.name} has no dev split with gold scores"
@@ -121,8 +131,8 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
     reason = f"{task.spec.name} is evaluated on dev"
   else:
     return
-  example = chosen.replace("natsv", "natsv-6")
-  message = f"calibration={chosen}: k is chosen on dev, but {reason}; give k, for example {example}"
+  example = name.replace("natsv", "natsv-6")
+  message = f"calibration={name}: k is chosen on dev, but {reason}; give k, for example {example}"
   raise ConfigError(message, argument="calibration")
 
 
@@ -130,7 +140,7 @@ def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) 
   """Returns a calibration that is not fitted; not the flow or auto, which `training` makes. For shares see `Mix`."""
   if isinstance(spec, str):
     spec = parse_calibration(spec)
-  if spec.method not in METHODS or spec.second is not None:
+  if spec.method not in METHODS or spec.second or spec.characters:
     needs = "auto and characters need sentences, as SentenceModel.fit takes them; fit_calibration fits flows"
-    raise ConfigError(f"calibration={spec.name}: {needs}; for vectors name one, such as soft-whitening", "calibration")
+    raise ConfigError(f"calibration={spec.name}: {needs}; for vectors take soft-whitening", "calibration")
   return LinearCalibration(spec.method, spec.k, shares)

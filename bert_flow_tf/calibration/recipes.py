@@ -22,10 +22,10 @@ class Recipe:
     """Returns the name of the encoder to load for an encoder's name or folder.
 
     Raises:
-      ConfigError: the encoder has no such embedding.
+      ConfigError: the encoder cannot give the recipe's embedding.
     """
     if name.startswith((SAVED_MODEL, WORD_VECTORS)):
-      reason = "has one embedding of its own; leave recipe out and choose a calibration"
+      reason = "has a single embedding; leave recipe out and choose a calibration"
     elif name.startswith(STATIC) and not self.static:
       reason = f"has no transformer; take {name.removeprefix(STATIC)}, or recipe=fast"
     elif self.static and not name.startswith(STATIC):
@@ -50,7 +50,7 @@ RECIPES = {
 
 
 def help_text() -> str:
-  """Returns what each recipe is for, its settings and a score, for a flag's help."""
+  """Returns the purpose, the settings and a score of each recipe, for a flag's help."""
   recipes = []
   for recipe in RECIPES.values():
     settings = [recipe.sentence_embedding_type, recipe.token_weights, recipe.calibration]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.combined import check_takes_vectors, parse_shares
+from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
@@ -127,7 +127,6 @@ def _arrays(files):
 def _check_fits(calibration, folder, files, vectors_of):
   """Raises an error if the vectors differ from the vectors of the fit."""
   where = f"calibration_folder={folder}"
-  check_takes_vectors(calibration, where, "calibration_folder")
   if vectors_of is not None:
     identity = read_identity(calibration.encoder, where)
     if identity is None:

@@ -39,9 +39,9 @@ def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cac
     # The encoder was checked when the model was loaded first.
     folder = os.path.abspath(calibration_folder)
     load = functools.partial(SentenceModel.load, folder, model=name, allow_other_encoder=True, **arguments)
-    if model.calibration is not None:
+    if model.calibration_name is not None:
       identity["calibration_sha256"] = calibration_sha256(folder)
-      about["calibration"] = {"name": model.calibration.name, "folder": folder}
+      about["calibration"] = {"name": model.calibration_name, "folder": folder}
   return Embedder(model, functools.partial(_load, versions, load), identity, about)
 
 

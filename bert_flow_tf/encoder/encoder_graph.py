@@ -1,6 +1,5 @@
 """Embedding of text inside a TensorFlow graph, with gradients."""
 
-import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
@@ -13,15 +12,12 @@ class EncoderGraph:
   """Tokenizer, BERT and pooling in a graph; without dropout, and with gradients to BERT's weights.
 
   A batch may have 0 rows. Only the first `lengths` tokens of a row are read, so further padding changes nothing.
-  `characters` is the dense table of `CharacterTable`, whose dimensions follow the embedding's; without a pooling they
-  are alone. `without_text` is the reason if the graph takes ids alone.
+  Without a pooling embeddings have 0 dimensions. `without_text` is the reason if the graph takes ids alone.
   """
 
   takes_ids = True
 
-  def __init__(
-    self, encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int, characters: np.ndarray | None = None
-  ):
+  def __init__(self, encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int):
     self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
     self.without_text: str | None = None
     try:
@@ -29,19 +25,13 @@ class EncoderGraph:
         self.tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
     except NoGraphForm as error:
       self.without_text = str(error)
-    self._characters = None
-    if characters is not None:
-      self._characters = tf.Variable(characters, trainable=False, name="characters")
 
   @property
   def variables(self) -> list[tf.Variable]:
-    """The weights of the encoder, as far as they are used, and the table of characters."""
-    variables = []
-    if self._pooling is not None:
-      variables += self._encoder.bert.weights
-    if self._characters is not None:
-      variables.append(self._characters)
-    return variables
+    """The weights of the encoder, if they are used."""
+    if self._pooling is None:
+      return []
+    return list(self._encoder.bert.weights)
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the weights that get gradients; none of a static encoder."""
@@ -68,16 +58,11 @@ class EncoderGraph:
 
   def _embed(self, ids, mask, packed):
     """Returns embeddings of ids and mask, int32 [n, seq_len]."""
+    if self._pooling is None:
+      return tf.zeros([tf.shape(ids)[0], 0])
     # Attention fails without rows, too: a row of padding is added, and cut off below.
     n = tf.shape(ids)[0]
     extra_row = [[0, tf.cast(n < 1, tf.int32)], [0, 0]]
     ids, mask = tf.pad(ids, extra_row), tf.pad(mask, extra_row)
     ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
-    views = []
-    if self._pooling is not None:
-      views.append(self._encoder.pooled_batch(ids, mask, self._pooling, packed=packed))
-    if self._characters is not None:
-      rows = tf.gather(self._characters, ids) * tf.expand_dims(tf.cast(mask, tf.float32), 2)
-      total = tf.reduce_sum(rows, axis=1)
-      views.append(tf.math.divide_no_nan(total, tf.norm(total, axis=1, keepdims=True)))
-    return tf.concat(views, axis=1)[:n]
+    return self._encoder.pooled_batch(ids, mask, self._pooling, packed=packed)[:n]

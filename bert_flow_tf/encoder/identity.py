@@ -195,6 +195,5 @@ def check_encoder(
       saved.check_same(identity, where, argument)
     elif saved.differences(identity):
       logging.warning("%s: fitted on %s: %s", where, saved, "; ".join(saved.differences(identity)))
-  encoder_dim = fitted.dim - getattr(fitted, "characters", 0)
-  if encoder_dim not in (dim, 0):
-    raise EncoderError(f"{where}: fitted on {encoder_dim} dimensions, but {identity.name!r} gives {dim}", argument)
+  if fitted.dim != dim:
+    raise EncoderError(f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}", argument)

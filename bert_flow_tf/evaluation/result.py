@@ -1,7 +1,7 @@
 """Numbers of a run on a task. `runs/sentences.py` has the words."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS
 from bert_flow_tf.evaluation.isotropy import sample
-from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, parts, scores_of_split
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Encode, parts, scores_of_split
 
 # Encoders without a calibration.
 BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
@@ -62,8 +62,7 @@ class TaskResult:
 def task_result(
   task: TaskData,
   evaluations: Mapping[str, tuple[dict, dict]],
-  embeddings: Mapping[str, Embeddings] | None = None,
-  transforms: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+  encoders: Mapping[str, Encode] | None = None,
   drawn: bool = True,
   matches: Mapping[str, np.ndarray] | None = None,
 ) -> TaskResult:
@@ -72,8 +71,7 @@ def task_result(
   Args:
     task: the task.
     evaluations: {method: the result of `task_scores.evaluate`}.
-    embeddings: {method: embeddings}, which the page draws; None for none.
-    transforms: {method: function of embeddings [n, dim]}, for `embeddings`.
+    encoders: {method: function of sentences} whose embeddings the page draws; None for none.
     drawn: whether the result has pairs and cosines, for the page and predictions.
     matches: {name of a string match: its cosines [n] on the evaluated split}, see `controls.task_controls`.
   """
@@ -100,11 +98,8 @@ def task_result(
   split = task.spec.eval_split or next(iter(task.splits))
   pairs = task.splits[split]
   sides = {}
-  if embeddings is not None:
-    for method, transform in transforms.items():
-      rows = embeddings[method]
-      a, b = rows.of(sample(pairs.sentences_a)), rows.of(sample(pairs.sentences_b))
-      sides[method] = (transform(a), transform(b))
+  for method, encode in (encoders or {}).items():
+    sides[method] = encode(sample(pairs.sentences_a)), encode(sample(pairs.sentences_b))
   of_split = {method: similarities[split] for method, similarities in cosines.items()}
   return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)
 

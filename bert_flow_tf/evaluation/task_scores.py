@@ -1,6 +1,5 @@
 """Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +18,10 @@ WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
 HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
+
+
+# A function of sentences: their calibrated embeddings, [n, dim].
+Encode = Callable[[Sequence[str]], np.ndarray]
 
 
 class Embeddings:
@@ -55,11 +58,9 @@ class Embeddings:
     """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""
     return self.of(_both_sides(pairs))
 
-  def extended(self, extend: Callable[[list[str], np.ndarray], np.ndarray]) -> "Embeddings":
-    """Returns a copy whose values are `extend` of the distinct sentences and their embeddings."""
-    extended = copy.copy(self)
-    extended.values = extend(list(self._rows), self.values)
-    return extended
+  def calibrated_by(self, model: Any) -> Encode:
+    """Returns a function of sentences: what a `SentenceModel` makes of their embeddings, float32 [n, output_dim]."""
+    return lambda sentences: model.transform(self.of(sentences), sentences)
 
   def fingerprint(self, pairs: SentencePairs) -> str:
     """Returns a hash of everything that decides the embeddings of the pairs."""
@@ -81,16 +82,13 @@ def method_names(calibrations: Iterable[str]) -> list[str]:
 
 
 def evaluate(
-  task: TaskData,
-  embeddings: Embeddings,
-  transform: Callable[[np.ndarray], np.ndarray],
-  splits: Sequence[str] | None = None,
+  task: TaskData, encode: Encode, splits: Sequence[str] | None = None
 ) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
-  """Returns {split: scores} and {split: cosines, float64 [n]} of embeddings that `transform` calibrates, by split."""
+  """Returns {split: scores} and {split: cosines, float64 [n]} of the embeddings that `encode` gives."""
   scores, cosines = {}, {}
   for split in splits or task.splits:
     pairs = task.splits[split]
-    a, b = transform(embeddings.of(pairs.sentences_a)), transform(embeddings.of(pairs.sentences_b))
+    a, b = encode(pairs.sentences_a), encode(pairs.sentences_b)
     cosines[split] = pair_cosines(a, b, split)
     # A union has the scores of its tasks too, each with the sentences of the task.
     agreement = scores_of_split(split, pairs, cosines[split], task.spec.metric)
@@ -101,7 +99,7 @@ def evaluate(
         scores[name] = agreement[name] | {"sentences": len(sentences), "cosine_of_random_pairs": random_cosine}
     if task.spec.eval_split is None:
       distinct = list(dict.fromkeys(_both_sides(pairs)))
-      measures = spread(transform(embeddings.of(sample(distinct))))
+      measures = spread(encode(sample(distinct)))
       scores[split] = {"pairs": len(pairs), "sentences": len(distinct), **measures}
   return scores, cosines
 

@@ -126,9 +126,9 @@ class EvaluationMetrics:
 def revision(model: SentenceModel) -> str:
   """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
   values = model.identity.deciding()
-  if model.calibration is not None:
+  if model.calibration_name is not None:
     with tempfile.TemporaryDirectory() as folder:
-      model.calibration.save(folder)
+      model.save(folder)
       values["calibration_sha256"] = calibration_sha256(folder)
   return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:40]
 
@@ -141,8 +141,8 @@ def _model_meta(model):
     return None
   # Only the characters that a path may have; of an encoder's folder, its last part.
   name = pathlib.PurePath(model.encoder.name).name
-  if model.calibration is not None:
-    name += f"+{model.calibration.name}"
+  if model.calibration_name is not None:
+    name += f"+{model.calibration_name}"
   name = re.sub(r"[^A-Za-z0-9._+-]", "-", name) or "model"
   ours = {
     "name": f"bert-flow-tf/{name}",

@@ -53,9 +53,7 @@ def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str])
 
 
 def _calibration_name(model):
-  if model.calibration is None:
-    return "none"
-  return model.calibration.name
+  return model.calibration_name or "none"
 
 
 def evaluate_models(
@@ -66,15 +64,13 @@ def evaluate_models(
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
     embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.settings.pooling_arguments())
-    views, transforms = {}, {}
-    for method, calibrated in models.items():
-      views[method], transforms[method] = embeddings.extended(calibrated.with_characters), calibrated.transform
+    encoders = {method: embeddings.calibrated_by(calibrated) for method, calibrated in models.items()}
   results = []
   with watch.timing("evaluating"):
     for task in tasks:
-      evaluations = {method: evaluate(task, views[method], transform) for method, transform in transforms.items()}
+      evaluations = {method: evaluate(task, encode) for method, encode in encoders.items()}
       matches = task_controls(model.encoder, task, model.max_seq_length)
-      results.append(task_result(task, evaluations, views, transforms, matches=matches))
+      results.append(task_result(task, evaluations, encoders, matches=matches))
   return results
 
 
@@ -127,7 +123,7 @@ def evaluate_senteval(
 
 def _transformed(model, is_divided, sentences, embeddings):
   """Returns calibrated embeddings of sentences, divided by their length or as they are."""
-  calibrated = model.transform(model.with_characters(sentences, embeddings))
+  calibrated = model.transform(embeddings, sentences)
   if is_divided:
     calibrated = normalized(calibrated)
   return calibrated

@@ -11,12 +11,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.calibration.characters import characters_name
 from bert_flow_tf.calibration.flow import saved_calibrations
 from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder import pooling
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
@@ -158,10 +158,13 @@ class FlowRun:
 
   def _check_saved(self):
     """Checks that the folder has no calibration of another run, whose scores in results.json this run would replace."""
-    # Folders that this run may replace: its replaceable, under each name that a choice on dev or auto can give.
+    # Folders that this run may replace, under each name that a choice on dev or auto can give its calibrations.
     replaceable = []
     for spec in self._specs:
-      replaceable.append(r"\+".join(map(_names_of_part, spec.parts)))
+      names = list(map(_names_of_part, spec.parts))
+      if spec.characters is not None:
+        names.append(characters_name(spec.characters))
+      replaceable.append(r"\+".join(names))
     others = [name for name in saved_calibrations(self.folder) if not re.fullmatch("|".join(replaceable), name)]
     if others:
       raise ConfigError(
@@ -193,8 +196,9 @@ class FlowRun:
         self._fitter.fit(part, rows, self._settings.flow)
       for spec in self._specs:
         calibration = self._fitter.fit(spec, rows, self._settings.flow)
-        method = calibration.name if spec.method == AUTO else spec.name
-        self.models[WITH_FLOW if method == FLOW else method] = model.with_calibration(calibration)
+        fitted = model.with_calibration(calibration, spec.characters)
+        method = str(fitted.calibration_name) if spec.method == AUTO else spec.name
+        self.models[WITH_FLOW if method == FLOW else method] = fitted
 
   def _embed(self, sets):
     """Embeds the sentences of sets of pairs, without calibration and low_dim."""
@@ -206,12 +210,9 @@ class FlowRun:
     del step
     if not self.is_chief or self._task.spec.eval_split is None or "dev" not in self._task.splits:
       return {}
-
-    def transform(u):
-      return np.asarray(pooling.low_dim(np.asarray(flow.transform(u), np.float32), self._model.identity.low_dim))
-
     try:
-      scores, _ = evaluate(self._task, self._embeddings, transform, ["dev"])
+      fitted = self._model.with_calibration(flow)
+      scores, _ = evaluate(self._task, self._embeddings.calibrated_by(fitted), ["dev"])
     except BertFlowError:  # latents that are not finite, which the next step reports
       return {}
     of_dev = scores.get("dev", {})
@@ -224,25 +225,24 @@ class FlowRun:
 
   def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
     """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
-    evaluations, self._views = {}, {}
+    evaluations = {}
     with self.watch.timing("evaluating"):
       for method, model in self.models.items():
-        self._views[method] = self._embeddings.extended(model.with_characters)
-        evaluations[method] = evaluate(self._task, self._views[method], model.transform)
+        evaluations[method] = evaluate(self._task, self._embeddings.calibrated_by(model))
     return evaluations
 
   def calibration_folder(self, method: str) -> pathlib.Path:
     """Returns the folder of a fitted calibration."""
-    return self.folder / self.models[method].calibration.name
+    return self.folder / str(self.models[method].calibration_name)
 
   def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path | None]:
     """Writes calibrations, results.json with `about`, predictions, eval_results.txt, page; returns result and page."""
     # The calibrations first: what follows is computed again in seconds.
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
-    transforms = {method: model.transform for method, model in self.models.items()}
+    encoders = {method: self._embeddings.calibrated_by(model) for method, model in self.models.items()}
     matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
-    result = task_result(self._task, evaluations, self._views, transforms, matches=matches)
+    result = task_result(self._task, evaluations, encoders, matches=matches)
     # What speaks against a calibration, by its folder.
     warnings, warnings_of_results = {}, sentences.warnings(result)
     for method in self.calibrated:
@@ -275,7 +275,7 @@ class FlowRun:
       },
       "embeddings": self._cone,
       "flow_corpus": {"name": self._corpus.name, "data": self._corpus.source},
-      "calibrations": [model.calibration.name for model in self.calibrated.values()],
+      "calibrations": [model.calibration_name for model in self.calibrated.values()],
       "fitted_on": fitted_on,
       "devices": self._devices,
       "seconds": self.watch.seconds,

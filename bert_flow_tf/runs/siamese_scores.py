@@ -19,8 +19,8 @@ from bert_flow_tf.training.siamese.objectives import Classifier
 
 def final(model: SentenceModel, embeddings: Embeddings, pairs: SentencePairs) -> tuple[np.ndarray, np.ndarray]:
   """Returns the embeddings of both sides of pairs that loss and predictions compare, float32 [n, dim]."""
-  first, second = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
-  return model.transform(first), model.transform(second)
+  encode = embeddings.calibrated_by(model)
+  return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
 
 def agreement(
@@ -33,9 +33,10 @@ def agreement(
   """Returns the result of {method: model} on splits with gold; `untrained` are embeddings before the training."""
   evaluations = {}
   if untrained is not None:
-    evaluations[BEFORE_TRAINING] = evaluate(task, untrained, models[WITHOUT_FLOW].transform, splits)
+    encode = untrained.calibrated_by(models[WITHOUT_FLOW])
+    evaluations[BEFORE_TRAINING] = evaluate(task, encode, splits)
   for method, model in models.items():
-    evaluations[method] = evaluate(task, embeddings, model.transform, splits)
+    evaluations[method] = evaluate(task, embeddings.calibrated_by(model), splits)
   return task_result(task, evaluations, drawn=False)
 
 
@@ -79,7 +80,7 @@ def dev_score(
     first, second = final(model, embeddings, pairs)
     cosines = pair_cosines(first, second, "dev")
     return correlation(cosines, task.targets(pairs)).pearson
-  scores, _ = evaluate(task, embeddings, model.transform, ["dev"])
+  scores, _ = evaluate(task, embeddings.calibrated_by(model), ["dev"])
   return scores["dev"]["auc" if task.spec.metric == "auc" else "spearman"]
 
 

@@ -16,7 +16,6 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.calibration.combined import check_takes_vectors
 from bert_flow_tf.calibration.flow import as_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -107,7 +106,7 @@ def export_model(
   check_installed(export_dir)
   served = _served(model, checked.normalize)
   if reference is not None and not served.calibration.is_flow:
-    name = served.calibration.name
+    name = served.name
     raise ConfigError(f"reference: only a flow says how usual a text is, not {name}; leave it out", "reference")
   if served.without_text:
     logging.warning("%s: the served model has embed_ids and no signature of text", served.without_text)
@@ -129,7 +128,6 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
   if not isinstance(model, SentenceModel):
     calibration: Any = as_calibration(model)
-    check_takes_vectors(calibration, "calibration_only", "calibration_only")
     return ServedCalibration(calibration, calibration, calibration.dim, normalize)
   precision = model.identity.settings.precision
   if precision != "float32":
@@ -203,7 +201,7 @@ def _describe(folder, served, settings, about):
 def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, Any]) -> dict:
   """Returns the content of metadata.json; `about` are further entries, among them the version."""
   graph = served.calibration
-  calibration: dict[str, Any] = {"name": graph.name} | served.sizes
+  calibration: dict[str, Any] = {"name": served.name} | served.sizes
   without = ["log_prob and inverse: the calibration is not a flow"]
   if graph.is_flow:
     calibration["flow"] = served.fitted.flow.settings()

@@ -70,11 +70,12 @@ def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
   expected = pooled = _embed_rows(served)
   if "embed_pooled" in answers:
     pooled = answers["embed_pooled"]["outputs"]["pooled"]
-  elif _IDS in answers:
+  elif _IDS in answers and served.sizes["dim"]:
     ids, lengths = _ids(served)
     pooled = served.pooled_of_ids(ids, lengths).numpy()
   # From the exported model's embeddings: a whitening would magnify the rounding differences of the encoder.
-  calibrated = served.model.transform(pooled)
+  sentences = [_rows(served)] if isinstance(served, ServedModel) else []
+  calibrated = served.model.transform(pooled, *sentences)
   if served.normalize:
     calibrated = normalized(calibrated)
   differences = {
@@ -107,7 +108,7 @@ def _embed_rows(served):
     return served.embed(_rows(served))
   model = served.model
   ids = model.encoder.tokenizer(_SENTENCES, model.max_seq_length, warn=False)
-  return model.with_characters(_SENTENCES, model.encoder.embed_ids(ids, model.pooling))
+  return model.encoder.embed_ids(ids, model.pooling)
 
 
 def _ids(served):

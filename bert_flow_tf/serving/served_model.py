@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.graph import make_calibration_graph
+from bert_flow_tf.calibration.graph import CharactersGraph, make_calibration_graph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
@@ -37,6 +37,7 @@ class ServedCalibration:
     model: the served `SentenceModel`, or calibration.
     fitted: its calibration in Python.
     calibration: the calibration as a graph.
+    name: name of the calibration, with characters.
     sizes: {axis of the signatures: size}.
     table: {name: signature}.
     without_text: reason why a model takes ids alone; None if it takes text.
@@ -45,6 +46,8 @@ class ServedCalibration:
   def __init__(self, model: Any, calibration: Any, dim: int, normalize: bool, low_dim: int | None = None) -> None:
     self.model, self.fitted, self.normalize, self._low_dim = model, calibration, normalize, low_dim
     self.calibration: Any = make_calibration_graph(calibration, dim)
+    self.name = self.calibration.name
+    self._characters: Any = None
     self.variables = list(self.calibration.variables)
     self.trainable_variables = [variable for variable in self.variables if variable.trainable]
     self.sizes = {"dim": dim, "output_dim": low_dim or self.calibration.output_dim}
@@ -130,7 +133,10 @@ class ServedCalibration:
     """Returns the embeddings before calibration, float32 [n, dim]."""
     return inputs
 
-  def _finish(self, calibrated: tf.Tensor) -> tf.Tensor:
+  def _finish(self, calibrated: tf.Tensor, *tokens: tf.Tensor) -> tf.Tensor:
+    """Applies the steps after the calibration; `tokens` are ids and numbers of tokens, for characters."""
+    if self._characters is not None:
+      calibrated = self._characters.append(calibrated, *tokens)
     embedding = low_dim_of(calibrated, self._low_dim)
     if self.normalize:
       embedding = tf.math.l2_normalize(embedding, axis=1)
@@ -153,11 +159,17 @@ class ServedModel(ServedCalibration):
   """
 
   def __init__(self, model: SentenceModel, normalize: bool):
-    super().__init__(model, model.calibration, model.rows_dim, normalize, model.identity.low_dim)
+    dim = 0 if model.has_characters_alone else model.dim
+    super().__init__(model, model.calibration, dim, normalize, model.identity.low_dim)
+    self.name = model.calibration_name or self.name
+    self.sizes["output_dim"] = model.output_dim
     self._encoder: Any = model.encoder_graph()
     self.variables = self._encoder.variables + self.variables
     self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
-    self._lite_calibration = make_calibration_graph(model.calibration, model.rows_dim, np.float32)
+    self._lite_calibration = make_calibration_graph(model.calibration, dim, np.float32)
+    if model.characters is not None:
+      self._characters = CharactersGraph(model.characters)
+      self.variables.append(self._characters.table)
     # A static encoder or a SavedModel may read whole texts: the longest decides how many rows are computed at once.
     width = min(model.max_seq_length, _MAX_WIDTH)
     self._rows_at_once = max(1, _MAX_TOKENS // width)
@@ -166,6 +178,8 @@ class ServedModel(ServedCalibration):
     self.without_text = self._encoder.without_text
     takes_text = not self.without_text
     self.table = signatures_of(SIGNATURES, self.calibration.is_flow, self._encoder.takes_ids, takes_text)
+    if not dim:
+      self.table.pop("embed_pooled", None)
     self._computations |= {
       "similarity": self._similarity,
       "embed_pooled": lambda text: (self._pooled_of(text),),
@@ -176,6 +190,7 @@ class ServedModel(ServedCalibration):
     if self._encoder.takes_ids:
       ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
       self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
+      self._calibrated_tokens = tf.function(self._calibrate_tokens, [ids, lengths], autograph=False)
 
   def module(self) -> tf.train.Checkpoint:
     """See the base class."""
@@ -211,14 +226,23 @@ class ServedModel(ServedCalibration):
     """Returns the embeddings before calibration of ids int32 [n, seq_len] and lengths int32 [n], float32 [n, dim]."""
     return self._pooled(tf.constant(ids), tf.constant(lengths))
 
+  def _embed(self, text: tf.Tensor) -> Outputs:
+    if not self._encoder.takes_ids:
+      return super()._embed(text)
+    return (self._calibrated_tokens(*self._encoder.tokenizer(text)),)
+
+  def _calibrate_tokens(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    return self._finish(self.calibration.transform(self._pooled(ids, lengths)), ids, lengths)
+
   def _embed_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
-    return (self._calibrated(self._pooled(ids, _checked_lengths(ids, lengths))),)
+    return (self._calibrated_tokens(ids, _checked_lengths(ids, lengths)),)
 
   def _embed_ids_fixed(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
     # TensorFlow Lite has matrix products of float32 alone, and no lists of tensors.
-    mask = tf.sequence_mask(_checked_lengths(ids, lengths), self.sizes["max_seq_length"], tf.int32)
-    pooled = self._encoder.of_fixed_width(ids, mask)
-    return (self._finish(self._lite_calibration.transform(pooled)),)
+    lengths = _checked_lengths(ids, lengths)
+    mask = tf.sequence_mask(lengths, self.sizes["max_seq_length"], tf.int32)
+    calibrated = self._lite_calibration.transform(self._encoder.of_fixed_width(ids, mask))
+    return (self._finish(calibrated, ids, lengths),)
 
   def _embed_examples(self, examples: tf.Tensor) -> Outputs:
     features = tf.io.parse_example(examples, {TEXT_FEATURE: tf.io.FixedLenFeature([], tf.string)})

@@ -197,7 +197,7 @@ class Workbench:
       else:
         cosines = pair_cosines(*self.sides(task, recipe, seed, split), part)
       if recipe.calibration != NONE:
-        name = self.model(task, recipe, seed).calibration.name  # with the choice of auto and natsv
+        name = self.model(task, recipe, seed).calibration_name  # with the choice of auto and natsv
       return {"cosines": cosines.tolist(), "calibration": name}
 
     values = self.stored("cosines", compute, task, recipe, seed, split)
@@ -214,8 +214,8 @@ class Workbench:
     data = self.inputs.tasks[task]
     pairs = data.splits[split or data.spec.eval_split]
     model = self.model(task, recipe, seed)
-    embeddings = self.variant(recipe).embeddings(recipe.embedding).extended(model.with_characters)
-    return model.transform(embeddings.of(pairs.sentences_a)), model.transform(embeddings.of(pairs.sentences_b))
+    encode = self.variant(recipe).embeddings(recipe.embedding).calibrated_by(model)
+    return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
   def variant(self, recipe: Recipe) -> "Workbench":
     """Returns the workbench of this encoder in the form that a recipe takes: other token weights, or static."""
@@ -297,7 +297,8 @@ class Workbench:
       show_progress=False,
       key=(embedding, corpus, dev_task),
     )
-    return model.with_calibration(self._fitter.fit(spec, rows, self.inputs.flow_settings(corpus, seed)))
+    calibration = self._fitter.fit(spec, rows, self.inputs.flow_settings(corpus, seed))
+    return model.with_calibration(calibration, spec.characters)
 
   @functools.cached_property
   def _fitter(self):

@@ -53,6 +53,8 @@ def fit_calibration(
   """
   spec = parse_calibration(calibration)
   flow_settings = settings_of_fit(spec, settings, dev)
+  if spec.characters is not None:
+    raise ConfigError("calibration: characters need sentences, as run_flow and SentenceModel.fit have", "calibration")
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress)

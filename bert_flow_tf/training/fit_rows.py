@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.calibration.combined import Characters, parse_shares
+from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -116,10 +116,6 @@ class FitSentences:
     embeddings = self._embed(used)
     self._log(embeddings)
     return _embedding_pairs(embeddings, used, numbers, len(pairs))
-
-  def characters(self, dim: int | None) -> Characters:
-    """Returns the characters of sentences, which nothing is fitted to."""
-    return Characters(int(dim or Characters().dim), self._encoder.characters.checksum)
 
   def choose(self, seed: int) -> Any:
     """Returns the `Choice` of a calibration without labels."""

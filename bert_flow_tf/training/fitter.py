@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.combined import CHARACTERS, side_by_side, view_dim
+from bert_flow_tf.calibration.combined import side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
@@ -69,7 +69,7 @@ class Fitter:
     self._trainers: dict[Any, Trainer] = {}
 
   def fit(self, spec: CalibrationSpec, rows: FitSentences | FitVectors, settings: FlowSettings | None = None) -> Any:
-    """Returns the calibration of a spec, fitted on rows.
+    """Returns the calibration of a spec, fitted on rows; None for characters alone, which nothing is fitted to.
 
     Args:
       spec: method and k of each part.
@@ -79,6 +79,8 @@ class Fitter:
     settings = settings or FlowSettings()
     # The flow takes longest: the others come first, so that a rejected one is rejected at once.
     parts = [self._part(part, rows, settings) for part in reversed(spec.parts)]
+    if not parts:
+      return None
     calibration = side_by_side(parts[::-1])
     calibration.encoder = rows.identity
     return calibration
@@ -97,8 +99,6 @@ class Fitter:
     """Fits one part."""
     if part.method == FLOW:
       return self._fit_flow(rows, settings)
-    if part.method == CHARACTERS:
-      return rows.characters(part.k)
     if part.method == AUTO:
       self.choice = rows.choose(settings.seed)
       return self.choice.calibration

@@ -94,9 +94,9 @@ def test_shares_that_are_none(shares):
 def test_rejected():
   u = views(40)
   calibration = make_calibration("whitening", SHARES).fit(u)
-  with pytest.raises(CalibrationError, match="15 dimensions are not 2 views"):
+  with rejected(CalibrationError, "shares"):
     calibration.fit(u[:, 1:])
-  with pytest.raises(CalibrationError, match="cannot be merged"):
+  with rejected(CalibrationError, None):
     calibration.merge(make_calibration("whitening").fit(u))
   with pytest.raises(CalibrationError):
     calibration.transform(u[:, :D])
@@ -128,7 +128,7 @@ def test_flow_of_views_saved_and_served(tmp_path):
   loaded = load_calibration(tmp_path / "flow")
   assert isinstance(loaded, FlowCalibration) and loaded.mix.shares == SHARES
   np.testing.assert_array_equal(loaded.transform(new), flow.transform(new))
-  with pytest.raises(FlowError, match="load_calibration"):
+  with rejected(FlowError, None):
     Glow.load(tmp_path / "flow")
   graph = make_calibration_graph(loaded, 2 * D)
   assert (graph.dim, graph.output_dim) == (2 * D, D)
@@ -141,7 +141,7 @@ def test_flow_of_views_saved_and_served(tmp_path):
   flow.flow.save(tmp_path / "alone")
   assert calibration_sha256(tmp_path / "alone") != checksum
   rewrite_archive(tmp_path / "flow", "calibration", {"mix/rms": np.zeros(3)})
-  with pytest.raises(CalibrationError, match="mix/rms"):
+  with rejected(CalibrationError, None):
     load_calibration(tmp_path / "flow")
 
 

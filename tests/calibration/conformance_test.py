@@ -131,7 +131,7 @@ def test_not_fitted(name, tmp_path):
     lambda: calibration.dim,
     lambda: calibration.output_dim,
   ):
-    with pytest.raises(CalibrationError, match=f"^{name.replace('+', '.')} is not fitted: call fit or partial_fit"):
+    with rejected(CalibrationError, None):
       use()
   assert not list(tmp_path.iterdir())
 
@@ -139,10 +139,10 @@ def test_not_fitted(name, tmp_path):
 @every_name
 @pytest.mark.parametrize("rows", [0, 1])
 def test_too_few_rows(name, rows):
-  with pytest.raises(CalibrationError, match=f"at least 2 sentences, got {rows}$"):
+  with rejected(CalibrationError, "embeddings"):
     make_calibration(name).fit(cone(rows, 12))
   parts = make_calibration(name).partial_fit(cone(rows, 12))
-  with pytest.raises(CalibrationError, match="at least 2 sentences"):
+  with rejected(CalibrationError, "embeddings"):
     parts.transform(cone(3, 12))
   parts.partial_fit(cone(30, 12))  # and more can come
   assert parts.transform(cone(3, 12)).shape == (3, parts.output_dim)

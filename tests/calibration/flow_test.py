@@ -38,7 +38,7 @@ def test_rejected_rows(rows, started):
 
 
 def test_not_fitted():
-  with pytest.raises(CalibrationError, match="flow is not fitted"):
+  with rejected(CalibrationError, None):
     FlowCalibration(small.make_flow()).transform(small.embeddings()[0])
 
 
@@ -73,21 +73,21 @@ def test_graph():
 def test_latent_that_is_not_finite(started):
   rows = small.embeddings()[0].copy()
   rows[5] = 3e38
-  with pytest.raises(CalibrationError, match=r"the latent of row 5 .* is not finite"):
+  with rejected(CalibrationError, None):
     started.transform(rows)
 
 
 def test_folder_that_holds_none_or_several(tmp_path, started):
-  with pytest.raises(CalibrationError, match=r"calibration\.npz: no such file"):
+  with rejected(CalibrationError, None):
     load_calibration(tmp_path)
   started.save(tmp_path / "flow")
   make_calibration("sn").fit(small.embeddings()[1]).save(tmp_path / "sn")
   assert saved_calibrations(tmp_path) == ["flow", "sn"] and saved_calibrations(tmp_path / "nowhere") == []
-  with pytest.raises(ConfigError, match=r"contains .*flow, .*sn; expected one of these"):
+  with rejected(ConfigError, "folder"):
     load_calibration(tmp_path)
-  with pytest.raises(CalibrationError, match=r"other: no such folder; expected one of .*flow, .*sn"):
+  with rejected(CalibrationError, None):
     load_calibration(tmp_path / "other")
-  with pytest.raises(FlowError, match="load_calibration"):
+  with rejected(FlowError, None):
     Glow.load(tmp_path / "sn")
 
 
@@ -116,9 +116,8 @@ def test_the_checksum_is_over_all_but_the_encoder(tmp_path):
 def test_settings_and_arrays_that_describe_no_calibration(changes, tmp_path):
   make_calibration("whitening-3").fit(cone(40, 8)).save(tmp_path)
   rewrite_archive(tmp_path, "calibration", **changes)
-  with pytest.raises(CalibrationError, match=r"calibration\.npz: damaged, or not a saved calibration") as raised:
+  with rejected(CalibrationError, None):
     load_calibration(tmp_path)
-  assert "\n" not in str(raised.value)
 
 
 # Files of each released `format_version` (docs/stability.md), never written again: a new number gets a new folder.
@@ -147,5 +146,5 @@ def test_a_later_number_is_named(tmp_path):
       if name == "settings.json":
         content = json.dumps({**json.loads(content), "format_version": FORMAT_VERSION + 1}).encode()
       new.writestr(name, content)
-  with pytest.raises(CalibrationError, match=f"format_version {FORMAT_VERSION + 1}, expected {FORMAT_VERSION}"):
+  with rejected(CalibrationError, None, f"format_version {FORMAT_VERSION + 1}"):
     load_calibration(tmp_path)

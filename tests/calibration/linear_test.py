@@ -24,15 +24,15 @@ def test_what_cannot_be_merged():
   whitening = make_calibration("whitening").fit(cone(60, 5))
   other_width = make_calibration("whitening").fit(cone(60, 6))
   for other in (make_calibration("sn").fit(cone(60, 5)), make_calibration("whitening-3").fit(cone(60, 5)), other_width):
-    with pytest.raises(CalibrationError, match="different methods, shares, dimensions or encoders cannot be merged"):
+    with rejected(CalibrationError, None):
       whitening.merge(other)
-  with pytest.raises(CalibrationError, match="is not fitted"):
+  with rejected(CalibrationError, None):
     whitening.merge(make_calibration("whitening"))
   assert whitening.count == 60
   whitening.encoder, other = {"name": "a"}, make_calibration("whitening").fit(cone(60, 5))
   assert whitening.merge(other).encoder == {"name": "a"} and other.merge(whitening).encoder == {"name": "a"}
   other.encoder = {"name": "b"}
-  with pytest.raises(CalibrationError, match="encoders cannot be merged"):
+  with rejected(CalibrationError, None):
     whitening.merge(other)
 
 
@@ -47,7 +47,7 @@ def test_fit_forgets_and_partial_fit_goes_on():
 
 def test_far_from_the_fit_is_an_error_not_infinity():
   calibration = make_calibration("sn").fit(cone(50, 4) * np.float32(1e-20))
-  with pytest.raises(CalibrationError, match=r"^embeddings: row 1 "):
+  with rejected(CalibrationError, "embeddings"):
     calibration.transform(np.float32([[1, 1, 1, 1], [1e30, 1, 1, 1]]))
 
 
@@ -70,7 +70,7 @@ def test_k_that_is_no_number_of_directions(k):
   for method in ("whitening", "soft-whitening", "none"):
     with rejected(ConfigError, "k"):
       LinearCalibration(method, k)
-  with pytest.raises(ConfigError, match=r"^method=flow: expected one of whitening, "):
+  with rejected(ConfigError, "method"):
     LinearCalibration("flow", k)
 
 
@@ -89,7 +89,7 @@ def pairs(n=300, shared=4, seed=0):
 def test_choice_is_the_best_of_twenty(method):
   a, b, gold = pairs()
   calibration = make_calibration(method).fit(np.concatenate([a, b]))
-  with pytest.raises(CalibrationError, match="natsv: no k is chosen"):
+  with rejected(CalibrationError, None):
     calibration.transform(a)
   figures = calibration.choose_k(a, b, gold)
   assert list(figures) == list(range(1, 21)) and calibration.k == max(figures, key=figures.get)
@@ -127,11 +127,11 @@ def test_k_may_be_over_twenty_but_something_must_remain():
   u = cone(100, DIM)
   assert np.isfinite(make_calibration("natsv-23").fit(u).transform(u)).all()
   for method in ("natsv", "sn+natsv"):
-    with pytest.raises(CalibrationError, match=r"^k=24: the 100 sentences in 24 dimensions have rank 24"):
+    with rejected(CalibrationError, "k"):
       make_calibration(f"{method}-24").fit(u)
-  with pytest.raises(CalibrationError, match="k=6: the 6 sentences in 24 dimensions have rank 6"):
+  with rejected(CalibrationError, "k"):
     make_calibration("natsv-6").fit(u[:6])
-  with pytest.raises(CalibrationError, match="have rank 5"):
+  with rejected(CalibrationError, "k"):
     make_calibration("sn+natsv-5").fit(u[:6])
 
 
@@ -139,20 +139,20 @@ def test_k_may_be_over_twenty_but_something_must_remain():
 def test_gold_without_a_correlation(gold):
   a, b, _ = pairs(len(gold))
   calibration = make_calibration("natsv-3").fit(cone(100, DIM))
-  with pytest.raises(CalibrationError, match=r"^gold: "):
+  with rejected(CalibrationError, "gold"):
     calibration.choose_k(a, b, gold)
   assert calibration.k == 3
 
 
 def test_pairs_that_do_not_fit_together():
   a, b, gold = pairs(9)
-  with pytest.raises(CalibrationError, match="natsv is not fitted"):
+  with rejected(CalibrationError, None):
     make_calibration("natsv").choose_k(a, b, gold)
   calibration = make_calibration("natsv").fit(cone(100, DIM))
   for arguments in ((a[:8], b, gold), (a, b, gold[:8]), (a, b, gold[:, None])):
-    with pytest.raises(CalibrationError, match=r"^gold: "):
+    with rejected(CalibrationError, "gold"):
       calibration.choose_k(*arguments)
-  with pytest.raises(CalibrationError, match=r"\[n, 24\]"):
+  with rejected(CalibrationError, "embeddings"):
     calibration.choose_k(a[:, :5], b[:, :5], gold)
 
 
@@ -185,7 +185,7 @@ def test_singular_covariance_is_finite_and_said_once(kind, caplog):
   assert z.shape == (200, 7) and calibration.output_dim == 7
   np.testing.assert_allclose(np.cov(z.T.astype(np.float64)), np.eye(7), atol=1e-4)
   assert make_calibration("whitening-7").fit(u).transform(u).shape == (200, 7)
-  with pytest.raises(CalibrationError, match=r"^k=8: .* has rank 7"):
+  with rejected(CalibrationError, "k"):
     make_calibration("whitening-8").fit(u)
 
 
@@ -257,12 +257,15 @@ def test_flow_of_badly_conditioned_embeddings_against_float64(kind):
 
 
 @pytest.mark.parametrize(
-  ("kind", "message"),
-  [("duplicates", "all equal"), ("huge", "too large"), ("few rows", "5 pairs")],
+  ("kind", "argument"),
+  [
+    ("duplicates", "embeddings"),
+    ("huge", "embeddings"),
+    ("few rows", "train_batch_size"),
+  ],
 )
-def test_embeddings_that_no_flow_can_start_from(kind, message):
+def test_embeddings_that_no_flow_can_start_from(kind, argument):
   u = badly_conditioned(kind)
   u = {"duplicates": u[:1].repeat(400, axis=0), "huge": u * 1e20, "few rows": u[:10]}.get(kind, u)
-  with pytest.raises(BertFlowError, match=message) as caught:
+  with rejected(BertFlowError, argument):
     fit_calibration(u, "flow", show_progress=False)
-  assert caught.value.argument in ("embeddings", "train_batch_size")

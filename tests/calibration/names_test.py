@@ -1,7 +1,5 @@
 """calibration/names.py: names of calibrations, and whether k can be chosen on dev."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -48,7 +46,7 @@ def test_names(name):
 
 @pytest.mark.parametrize("name", ["flow", "flow+sn", "auto"])
 def test_what_is_not_made_here(name):
-  with pytest.raises(ConfigError, match=rf"^calibration={re.escape(name)}: "):
+  with rejected(ConfigError, "calibration"):
     make_calibration(name)
 
 
@@ -99,7 +97,7 @@ def test_k_is_chosen_on_dev_where_there_is_one_to_choose_on(data):
   specs = [parse_calibration("sn+natsv+characters")]
   check_k_on_dev(specs, load_task("STS-B", data))
   check_k_on_dev([parse_calibration("natsv-3"), parse_calibration("flow")], load_task("hard-sample"))
-  with pytest.raises(ConfigError, match=r"hard-sample has no dev split.*example sn\+natsv-6\+characters$"):
+  with rejected(ConfigError, "calibration"):
     check_k_on_dev(specs, load_task("hard-sample"))
 
 
@@ -109,5 +107,5 @@ def test_k_is_not_chosen_on_what_is_evaluated(tmp_path):
   (tmp_path / "QNLI/dev.tsv").write_text("\n".join(["index\tquestion\tsentence\tlabel", *rows]) + "\n")
   task = load_task("QNLI", tmp_path)
   assert not np.isnan(task.splits["dev"].scores).any()
-  with pytest.raises(ConfigError, match="QNLI is evaluated on dev"):
+  with rejected(ConfigError, "calibration"):
     check_k_on_dev([parse_calibration("natsv")], task)

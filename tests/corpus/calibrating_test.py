@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from bert_flow_tf.calibration.combined import Characters
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.corpus import calibrating
 from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
@@ -20,7 +19,7 @@ from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io import files
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.testing import rejected
+from tests.testing import REPO, rejected
 
 DIM = 6
 SMALL = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "train_batch_size": 4}
@@ -181,9 +180,9 @@ def test_rejected_arguments(shards, tmp_path):
   folder, rows = shards
   np.save(tmp_path / "narrow.npy", rows[:, :3])
   (tmp_path / "empty").mkdir()
-  Characters(rows.shape[1]).save(tmp_path / "characters")
   out, sn, narrow = str(tmp_path / "out"), str(tmp_path / "sn"), str(tmp_path / "narrow.npy")
   fit_files([str(folder)], "sn", sn, "mine")
+  characters = str(REPO / "tests/golden/models/0.1.0/soft-whitening+characters-16")
   few = [str(folder / "shard-1.npy"), str(folder / "shard-0.npy")]
   for function, arguments, error, argument in (
     (fit_files, ([str(tmp_path / "empty")], "sn", out), ConfigError, "vectors"),
@@ -192,7 +191,7 @@ def test_rejected_arguments(shards, tmp_path):
     (fit_files, ([str(folder)], "sn", sn), ConfigError, "output"),
     (functools.partial(fit_files, seed=3), ([str(folder)], "sn", out), ConfigError, "seed"),
     (apply_to_files, ([str(folder)], sn, str(tmp_path)), ConfigError, "output"),
-    (apply_to_files, ([str(folder)], str(tmp_path / "characters"), out), ConfigError, "calibration_folder"),
+    (apply_to_files, ([str(folder)], characters, out), ConfigError, "calibration_folder"),
   ):
     with pytest.raises(error) as caught:
       function(*arguments)

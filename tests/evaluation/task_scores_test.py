@@ -34,7 +34,7 @@ def test_a_task_without_gold_has_the_spread_of_its_distinct_sentences():
   task = TaskData(dataclasses.replace(find_task("custom"), eval_split=None), {"train": pairs}, "numbers")
   embeddings = Embeddings(Numbered(rows), [pairs])
   for transform in (lambda u: u, lambda u: u - rows.mean(axis=0)):
-    scores, cosines = evaluate(task, embeddings, transform)
+    scores, cosines = evaluate(task, lambda texts, f=transform: f(embeddings.of(texts)))
     points = transform(rows).astype(np.float64)
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     variances = np.linalg.eigvalsh(np.cov(points.T))
@@ -59,7 +59,8 @@ def test_scores_of_a_union_are_of_each_tasks_own_sentences():
     }
   )
   task = TaskData(find_task("STS-B"), {"dev": hidden, "test": union}, "numbers")
-  scores, cosines = evaluate(task, Embeddings(Numbered(rows), [union]), lambda u: 2 * u - 0.1)
+  embeddings = Embeddings(Numbered(rows), [union])
+  scores, cosines = evaluate(task, lambda texts: 2 * embeddings.of(texts) - 0.1)
   moved = 2 * rows - 0.1
   unit = moved / np.linalg.norm(moved, axis=1, keepdims=True)
   a, b = [0, 1, 2, 0, 6, 7, 8], [3, 4, 5, 5, 9, 10, 11]
@@ -78,7 +79,7 @@ def test_scores_of_a_union_are_of_each_tasks_own_sentences():
   scored = [0, 1, 2]
   expected = stats.spearmanr(cosines["test"][scored], first.scores[scored]).statistic
   assert scores["test STS-12"]["spearman_all"] == pytest.approx(100 * expected)
-  assert evaluate(task, Embeddings(Numbered(rows), [hidden]), lambda u: u, ["dev"])[0] == {}
+  assert evaluate(task, Embeddings(Numbered(rows), [hidden]).of, ["dev"])[0] == {}
 
 
 def test_an_embedding_of_zeros_has_the_cosine_0(caplog):

@@ -63,22 +63,15 @@ def task_of(gold):
   return pairs, vectors, transforms, cosines
 
 
-class Vectors:
-  """Vectors of sentences, in place of a task's embeddings."""
-
-  def __init__(self, vectors):
-    self._vectors = vectors
-
-  def of(self, sentences):
-    return np.array([self._vectors[sentence] for sentence in sentences])
-
-
 def write(folder, gold, task="STS-B"):
   pairs, vectors, transforms, cosines = task_of(gold)
   task = TaskData(find_task(task), {"test": pairs}, "a file")
   scores = {"pairs": COUNT, "spearman": 1.25}
   evaluations = {name: ({"test": scores}, {"test": values}) for name, values in cosines.items()}
-  shown = task_result(task, evaluations, dict.fromkeys(transforms, Vectors(vectors)), transforms)
+  encoders = {}
+  for name, transform in transforms.items():
+    encoders[name] = lambda texts, f=transform: f(np.array([vectors[text] for text in texts]))
+  shown = task_result(task, evaluations, encoders)
   path = page.write_page(folder, f"a title {HOSTILE}", [shown], ABOUT)
   return path.read_text(encoding="utf-8"), pairs, cosines
 
