@@ -62,6 +62,9 @@ class Encoder:
   def pooling(self, embedding):
     return AVERAGE
 
+  def is_for_similarity(self, pooling):
+    return False
+
   def identity(self, embedding, max_seq_length=None, low_dim=None):
     settings = EncoderSettings.of(sentence_embedding_type=embedding, max_seq_length=max_seq_length, low_dim=low_dim)
     return EncoderIdentity(self.name, self.weights_checksum, "words", (embedding,), {}, settings)
