@@ -244,6 +244,7 @@ def test_cached_sentences_are_not_embedded_again(mini, tmp_path, embedded, monke
   mini.encode(texts[:3], cache=tmp_path)
   lines = []
   monkeypatch.setattr(progress, "LOG_SECONDS", 0)
+  monkeypatch.setattr(logging, "level_info", lambda: True)
   monkeypatch.setattr(logging, "info", lambda text, *values: lines.append(text % values))
   sentences = [*texts[::-1], texts[1]]
   first = mini.encode(sentences, cache=tmp_path, batch_size=3)

@@ -92,10 +92,10 @@ def test_a_model_as_a_function(models, name):
   model = models[name]
   embed = model.as_function()
   expected = model.encode(SENTENCES)
-  exported.close(embed(SENTENCES), expected, 1e-4)
+  exported.close(embed(SENTENCES), expected, 1e-3)
   rows = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(7).map(model.as_function(normalize_embeddings=True))
   lengths = np.linalg.norm(expected, axis=1, keepdims=True)
-  exported.close(np.concatenate(list(rows.as_numpy_iterator())), expected / lengths, 1e-4)
+  exported.close(np.concatenate(list(rows.as_numpy_iterator())), expected / lengths, 1e-3)
   assert embed([]).shape == (0, expected.shape[1])
 
 
