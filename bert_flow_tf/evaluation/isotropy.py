@@ -68,35 +68,35 @@ def sample(embeddings: Any) -> Any:
   return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
 
 
+def has_cone(embeddings: np.ndarray, shares: Sequence[float] = ()) -> bool:
+  """Returns whether embeddings [n, dim] lie in a narrow cone or in few directions, or are too few to tell."""
+  rows = np.asarray(sample(embeddings), np.float64)
+  # Of concatenated views with shares, the last view is the encoder's.
+  if shares:
+    rows = np.split(rows, len(shares), axis=1)[-1]
+  n, dim = rows.shape
+  measures = spread(rows)
+  is_narrow = measures["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
+  has_few_directions = measures["participation_ratio"] <= _RATIO_WITHOUT_CONE
+  return is_narrow or has_few_directions or n <= 2 * dim
+
+
 def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), for_similarity: bool = False) -> dict[str, Any]:
-  """Logs and returns `measure_cone`."""
-  measures = measure_cone(embeddings, shares, for_similarity)
-  cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
-  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
-  if "warning" in measures:
-    logging.warning("%s", measures["warning"])
-  return measures
+  """Logs and returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
 
-
-def measure_cone(embeddings: np.ndarray, shares: Sequence[float] = (), for_similarity: bool = False) -> dict[str, Any]:
-  """Returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
-
-  `for_similarity`: whether the encoder was trained for similarity. A small BERT that a user trained, and means of word
-  embeddings, have no cone even where a calibration helps: they get no warning.
+  `shares`: shares of concatenated views, which are measured as their weighted sum. `for_similarity`: whether the
+  encoder was trained for similarity. A small BERT that a user trained, and means of word embeddings, have no cone even
+  where a calibration helps: they get no warning.
   """
   rows = np.asarray(sample(embeddings), np.float64)
-  judged = whole = rows
-  # Concatenated views with shares are measured as their weighted sum, and judged by the last view, the encoder's.
   if shares:
-    views = np.split(rows, len(shares), axis=1)
-    judged, whole = views[-1], _weighted_sum(views, shares)
-  of_judged = spread(judged)
-  measures: dict[str, Any] = dict(spread(whole))
-  n, dim = judged.shape
-  narrow = of_judged["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
-  few_directions = of_judged["participation_ratio"] <= _RATIO_WITHOUT_CONE
-  if for_similarity and not (narrow or few_directions) and n > 2 * dim:
+    rows = _weighted_sum(np.split(rows, len(shares), axis=1), shares)
+  measures: dict[str, Any] = dict(spread(rows))
+  cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
+  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
+  if for_similarity and not has_cone(embeddings, shares):
     measures["warning"] = _NO_CONE
+    logging.warning("%s", _NO_CONE)
   return measures
 
 

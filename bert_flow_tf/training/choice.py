@@ -18,6 +18,7 @@ from bert_flow_tf.evaluation.mixtures import make_mixtures
 
 # Chosen where embeddings have no cone that a calibration could remove.
 NONE = "none"
+_NO_CONE = "the embeddings lie in no narrow cone"
 # Sentences whose word pieces are counted.
 _COUNTED = 20_000
 
@@ -53,7 +54,7 @@ def choose_calibration(
   batch_size: int = 64,
 ) -> Choice:
   """Fits `AUTO_CANDIDATES` on rows [n, dim]; chooses by the agreement of similarities with mixtures of sentences."""
-  # NONE where `measure_cone` warns of every calibration. Besides the fits, it embeds 2,400 sentences at most.
+  # NONE where there is no cone, but for means of word embeddings. Besides the fits, it embeds 2,400 sentences at most.
   distinct = list(dict.fromkeys(sentences))
   counted = np.random.default_rng(seed).permutation(len(distinct))[:_COUNTED]
   ids = encoder.tokenizer([distinct[i] for i in counted], identity.max_seq_length, warn=False)
@@ -76,10 +77,9 @@ def choose_calibration(
   agreement = {name: scores[name] for name in best_first}
   ranking = ", ".join(f"{name} {score:.2f}" for name, score in agreement.items())
   logging.info("auto: agreement with mixtures of %d sentences, x 100: %s", len(mixtures.originals), ranking)
-  words = encoder.pooling(identity.sentence_embedding_type).kind == "words"
-  reason = isotropy.measure_cone(rows, shares, words).get("warning")
-  if reason is not None:
-    logging.info("auto: %s, because the embeddings have no cone", NONE)
-    return Choice(make_calibration(NONE, shares).fit(rows), agreement, len(mixtures.originals), seed, reason)
+  are_words = encoder.pooling(identity.sentence_embedding_type).kind == "words"
+  if not are_words and not isotropy.has_cone(rows, shares):
+    logging.info("auto: %s, because %s", NONE, _NO_CONE)
+    return Choice(make_calibration(NONE, shares).fit(rows), agreement, len(mixtures.originals), seed, _NO_CONE)
   logging.info("auto: %s taken. This compares calibrations; it does not tell whether one helps", best_first[0])
   return Choice(fitted[best_first[0]], agreement, len(mixtures.originals), seed)
