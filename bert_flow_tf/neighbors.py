@@ -221,20 +221,20 @@ def near_duplicates(embeddings: Any, threshold: float = 0.9, show_progress_bar: 
   kept = numbers.copy()
   with Progress(len(rows), show_progress_bar, "comparing") as progress:
     for start in range(0, len(rows), _ROWS):
-      block, own = rows[start : start + _ROWS], numbers[start : start + _ROWS]
+      block, indices = rows[start : start + _ROWS], numbers[start : start + _ROWS]
       # With the kept rows before the block.
       before = np.flatnonzero(kept[:start] == numbers[:start])
       for first in range(0, len(before), _COLUMNS):
         columns = before[first : first + _COLUMNS]
         close = _cosines(block, rows[columns]) >= lowest
-        dropped = close.any(axis=1) & (kept[own] == own)
-        kept[own[dropped]] = columns[close[dropped].argmax(axis=1)]
+        dropped = close.any(axis=1) & (kept[indices] == indices)
+        kept[indices[dropped]] = columns[close[dropped].argmax(axis=1)]
       # With each other.
       close = np.triu(_cosines(block, block) >= lowest, 1)
       for row in np.flatnonzero(close.any(axis=1)):
-        if kept[own[row]] == own[row]:
-          later = own[close[row]]
-          kept[later[kept[later] == later]] = own[row]
+        if kept[indices[row]] == indices[row]:
+          later = indices[close[row]]
+          kept[later[kept[later] == later]] = indices[row]
       progress.update(len(block))
   return kept
 

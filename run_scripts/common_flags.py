@@ -199,14 +199,14 @@ def given(names: Sequence[str]) -> list[str]:
 def given_model_arguments() -> dict[str, Any]:
   """Returns the arguments of `SentenceModel.load` that are on the command line, and the caches."""
   # The calibration decides the rest, so only flags that are given may change it.
-  chosen = settings(EncoderSettings)
-  arguments: dict[str, Any] = {"cache_dir": chosen.model_cache_dir, "cache": chosen.cached_dir}
+  encoder_settings = settings(EncoderSettings)
+  arguments: dict[str, Any] = {"cache_dir": encoder_settings.model_cache_dir, "cache": encoder_settings.cached_dir}
   if given(["model", "init_checkpoint"]):
-    arguments["model"] = chosen.encoder_name
+    arguments["model"] = encoder_settings.encoder_name
   if "precision" not in FLAGS:  # a runner that computes in float32 alone
-    arguments["precision"] = chosen.precision
-  values = chosen.arguments(LOADING, POOLING)
-  for field in dataclasses.fields(chosen):
+    arguments["precision"] = encoder_settings.precision
+  values = encoder_settings.arguments(LOADING, POOLING)
+  for field in dataclasses.fields(encoder_settings):
     keyword = keyword_of(field)
     if keyword in values and field.name in FLAGS and given([field.name]):
       arguments[keyword] = values[keyword]
@@ -229,9 +229,9 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False, str
   with embedding_scope(strategy):
     if folder is not None:
       return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **given_model_arguments())
-    chosen = settings(EncoderSettings)
-    arguments = chosen.arguments(LOADING, POOLING)
-    return SentenceModel.from_pretrained(chosen.encoder_name, cache=chosen.cached_dir, **arguments)
+    encoder_settings = settings(EncoderSettings)
+    arguments = encoder_settings.arguments(LOADING, POOLING)
+    return SentenceModel.from_pretrained(encoder_settings.encoder_name, cache=encoder_settings.cached_dir, **arguments)
 
 
 def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:
@@ -240,8 +240,8 @@ def export(model: Any, calibration_folder: str | os.PathLike | None, reference: 
 
   # The served model names the run that its calibration is from.
   about = read_origin(calibration_folder)
-  chosen = dataclasses.asdict(settings(ExportSettings))
-  folder = bert_flow_tf.export_model(model, FLAGS.export_dir, reference=reference, about=about, **chosen)
+  export_settings = dataclasses.asdict(settings(ExportSettings))
+  folder = bert_flow_tf.export_model(model, FLAGS.export_dir, reference=reference, about=about, **export_settings)
   print("\n".join(summary(folder)))
 
 

@@ -60,8 +60,8 @@ def check_flags() -> None:
 
 def flow_settings() -> dict:
   """Returns the flags of the flow's fit that are on the command line."""
-  chosen = vars(common_flags.settings(FlowSettings))
-  return {name: chosen[name] for name in common_flags.given(chosen)}
+  values = vars(common_flags.settings(FlowSettings))
+  return {name: values[name] for name in common_flags.given(values)}
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def define_flags() -> None:
 def main() -> None:
   """Reads the sentences, compares them, and writes those that are kept."""
   text_flags.check_text_flags()
-  (path,) = text_flags.input_files(most=1)
+  (path,) = text_flags.input_files(max_files=1)
   settings = common_flags.settings(JobSettings)
   read = read_records(path, settings.format_of([path]))
   text_flags.check_printable(read.kind)

@@ -40,7 +40,7 @@ def define_flags() -> None:
 def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
-  (path,) = text_flags.input_files(most=1)
+  (path,) = text_flags.input_files(max_files=1)
   read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format)
   if COLUMN in read.names:
     raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")

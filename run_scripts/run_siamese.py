@@ -118,9 +118,10 @@ def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | N
   return training_pairs(task, settings.train_splits, full, settings.num_examples, copies, settings.seed)
 
 
-def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: TrainingPairs | None) -> list[str]:
+def evaluated_splits(settings: SiameseSettings, task: TaskData, pairs: TrainingPairs | None) -> list[str]:
   """Returns the names of the splits to evaluate, the one of eval_results.txt first; none without do_eval."""
-  if (FLAGS.do_eval or FLAGS.do_predict) and task.labels and chosen and settings.frozen and not FLAGS.init_checkpoint:
+  needs_classifier = (FLAGS.do_eval or FLAGS.do_predict) and task.labels and not FLAGS.init_checkpoint
+  if needs_classifier and pairs and settings.frozen:
     raise ConfigError(
       f"num_examples=0: without labels no classifier is trained that could evaluate or predict {task.name}; evaluate "
       "the flow with bert-flow eval",
@@ -133,8 +134,8 @@ def evaluated_splits(settings: SiameseSettings, task: TaskData, chosen: Training
   splits = task.splits_with_gold(("dev", "test"))
   if not splits:
     raise ConfigError(f"do_eval: {task.name} has neither dev nor test with gold ({task.source})", argument="do_eval")
-  if chosen is not None and not settings.frozen:
-    trained = [split for split in splits if split in chosen.splits]
+  if pairs is not None and not settings.frozen:
+    trained = [split for split in splits if split in pairs.splits]
     if trained:
       logging.warning("%s: trained on %s, whose scores therefore mean little", task.name, " and ".join(trained))
   return splits
@@ -153,10 +154,10 @@ def main() -> None:
   if task.spec.packaged and data.data_dir:
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files, another task does", "data_dir")
   logging.info("%s: %s", task.name, task.source)
-  chosen = choose_pairs(settings, task)
-  splits = evaluated_splits(settings, task, chosen)
+  pairs = choose_pairs(settings, task)
+  splits = evaluated_splits(settings, task, pairs)
   folder = output.folder(siamese_name(output.exp_name_prefix, FLAGS.task, embedding, settings))
-  if chosen is not None or splits:
+  if pairs is not None or splits:
     result_files.check_replaceable(folder, [task.name], "exp_name")
   # TensorFlow takes seconds to import: the errors above come before that.
   quiet.import_tensorflow()
@@ -176,8 +177,8 @@ def main() -> None:
       folder_of_data = FLAGS.senteval or _SENTEVAL
       evaluate_senteval(folder_of_data, tasks, lambda: (run.methods(), {}), run.watch, results, about, **settings)
       return
-    if chosen is not None:
-      run.train(chosen)
+    if pairs is not None:
+      run.train(pairs)
     if splits:
       run.evaluate(splits, FLAGS.eval_batch_size)
     for name in predicted():

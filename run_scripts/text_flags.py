@@ -55,10 +55,10 @@ def check_text_flags() -> None:
     parse_calibration(FLAGS.calibration)
 
 
-def input_files(most: int | None = None) -> list[str]:
-  """Returns the paths of --input, at most so many; raises a ConfigError if a file does not exist."""
+def input_files(max_files: int | None = None) -> list[str]:
+  """Returns the paths of --input; raises a ConfigError if a file does not exist, or for more than `max_files`."""
   paths = find_inputs(FLAGS.input)
-  if most is not None and len(paths) > most:
+  if max_files is not None and len(paths) > max_files:
     raise ConfigError(f"input={','.join(paths)[:200]}: expected one file, got {len(paths)}", argument="input")
   return paths
 

@@ -91,8 +91,8 @@ class JobSettings(Settings):
     # Without a column its name says which it is; a text has none, unless its first line has several.
     column, header = self.column, self.header
     if column is None and (kind != TEXT or self.input_format is None):
-      chosen = sentence_format(paths[0], kind, header, hint="; --column names it, or --input_format=text takes lines")
-      kind, column, header = chosen.kind, chosen.column, chosen.header
+      inferred = sentence_format(paths[0], kind, header, hint="; --column names it, or --input_format=text takes lines")
+      kind, column, header = inferred.kind, inferred.column, inferred.header
     columns = {"column": column, "id_column": self.id_column}
     header = kind in (TSV, CSV) and has_header(columns.items(), header)
     return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes)

@@ -91,12 +91,12 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     if use_full and task.spec.one_file_for_all_splits:
       source += ", each pair three times, as the published code reads it"
     kind = TARGET if use_full else TRAIN
-    chosen = FlowCorpus(kind, pairs, source, num_train_epochs=task.spec.num_train_epochs)
+    flow_corpus = FlowCorpus(kind, pairs, source, num_train_epochs=task.spec.num_train_epochs)
   else:
     # The data_dir of the task custom is its file, not a folder of NLI.
     folder = None if task.spec.name == "custom" else data.data_dir
-    chosen = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir)
-  if task.spec.packaged and data.data_dir and chosen.name != NLI:
+    flow_corpus = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir)
+  if task.spec.packaged and data.data_dir and flow_corpus.name != NLI:
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)
-  return task, chosen
+  return task, flow_corpus

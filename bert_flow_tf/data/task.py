@@ -118,14 +118,14 @@ class TaskData:
     """Returns the pairs of all splits, each once, in the order train, dev, test (the paper's "target")."""
     return SentencePairs.concatenate(self.splits.values())
 
-  def fitting_pairs(self, use_full: bool, chosen_by: str = "use_full_for_training=False") -> SentencePairs:
+  def fitting_pairs(self, use_full: bool, argument: str = "use_full_for_training=False") -> SentencePairs:
     """Returns the pairs that the published code fits the flow on: all splits, or train alone."""
-    # It reads the only file of each of STS-12 to STS-16 three times. `chosen_by` is the user's setting, for the error.
+    # It reads the only file of each of STS-12 to STS-16 three times. `argument` is the user's setting, for the error.
     if use_full and self.spec.one_file_for_all_splits:
       return SentencePairs.concatenate([self.all_pairs()] * len(SPLITS))
     if use_full or self.spec.one_file_for_all_splits:
       return self.all_pairs()
     if "train" not in self.splits:
-      message = f"{chosen_by}: {self.name} has no train split, only {', '.join(self.splits)}; give flow_corpus=target"
-      raise DataError(message, argument=chosen_by.partition("=")[0])
+      message = f"{argument}: {self.name} has no train split, only {', '.join(self.splits)}; give flow_corpus=target"
+      raise DataError(message, argument=argument.partition("=")[0])
     return self.splits["train"]

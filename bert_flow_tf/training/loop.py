@@ -153,13 +153,13 @@ class TrainingLoop:
           step += 1
           _write_scalars(writer, step, dict(zip(self._names, row, strict=True)))
         self._step.assign(step)
-        made_here = losses[: step - first]
+        new_losses = losses[: step - first]
         if saving:
-          _write_scalars(writer, step, before_saving(step, made_here))
+          _write_scalars(writer, step, before_saving(step, new_losses))
           if self._checkpoints:
             self._checkpoints.save(step)
         writer.flush()
-        progress.update(count, note(made_here))
+        progress.update(count, note(new_losses))
     if step < self._total:
       logging.info("stopped early, at step %d of %d", step, self._total)
     return LoopResult(step, first, losses[: step - first], tuple(calls))

@@ -227,7 +227,7 @@ def test_the_best_weights_and_the_end(tmp_path, scores, arguments, steps, best, 
   while step < len(scores) and not stopping.stopped:
     step += 1
     weight.assign(step)
-    np.testing.assert_equal(stopping.look(step), scores[step - 1])
+    np.testing.assert_equal(stopping.evaluate(step), scores[step - 1])
   assert (step, stopping.best) == (steps, best)
   stopping.take_best()
   assert weight.numpy() == weights
@@ -271,9 +271,9 @@ DEV = {3: 50.0, 6: 60.0, 9: float("nan"), 12: 60.0, 15: 99.0, 16: 99.0}
 class ListedScores(EarlyStopping):
   """Early stopping by the scores of `DEV`."""
 
-  def look(self, step):
+  def evaluate(self, step):
     self._evaluate = lambda: DEV[step]
-    return super().look(step)
+    return super().evaluate(step)
 
 
 def fit(model, folder, **settings):

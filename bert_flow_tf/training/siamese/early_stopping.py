@@ -48,7 +48,7 @@ class EarlyStopping:
     if not self._as_published:
       self._kept = Checkpoints(pathlib.Path(folder) / "best", identity, **objects)
 
-  def look(self, step: int) -> float:
+  def evaluate(self, step: int) -> float:
     """Evaluates dev, keeps the weights if they are the best so far, and returns the score."""
     score = self._evaluate()
     best, best_step, since = self.state.numpy()

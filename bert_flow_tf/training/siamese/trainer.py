@@ -93,7 +93,7 @@ class SiameseTrainer:
       self._on_checkpoint(step)
       if early_stopping is None:
         return {}
-      return {"dev": early_stopping.look(step)}
+      return {"dev": early_stopping.evaluate(step)}
 
     result = loop.run(
       lambda step, count: advance(iterator, tf.constant(step, tf.int64)).numpy(),
@@ -114,8 +114,8 @@ class SiameseTrainer:
     rate = WarmUpLinearDecay(settings.learning_rate, total, warmup_steps)
     optimizers = []
     with self._strategy.scope():
-      for its_rate, group in zip((rate, settings.flow_learning_rate), groups, strict=True):
-        optimizer = AdamWeightDecay(its_rate, global_clipnorm=None)
+      for learning_rate, group in zip((rate, settings.flow_learning_rate), groups, strict=True):
+        optimizer = AdamWeightDecay(learning_rate, global_clipnorm=None)
         optimizer.build(group)
         optimizers.append(optimizer)
     return optimizers
