@@ -41,8 +41,8 @@ def define_flags() -> None:
   flags.DEFINE_list(
     "shares",
     None,
-    "Fit, if the vectors are concatenated views of one size: share of each view, as in 0.6,0.4. Default: that of the "
-    "pooling, if bert-flow embed wrote the files.",
+    "Fit, if the vectors are concatenated views of one size: share of each view, as in 0.6,0.4. Default: the "
+    "pooling's shares, if bert-flow embed wrote the files.",
   )
   common_flags.define_settings(FlowSettings)
 

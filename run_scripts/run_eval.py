@@ -96,7 +96,7 @@ def load_models() -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
   quiet.import_tensorflow()
   from bert_flow_tf.runs import eval_run
 
-  # The calibrations' folders name the encoder; without one it is that of the flags.
+  # The calibrations' folders name the encoder; without a calibration, the flags do.
   folders = FLAGS.flow_folder or []
   if folders:
     arguments = common_flags.given_model_arguments()
@@ -132,7 +132,7 @@ def evaluate(folder: RunFolder | None) -> None:
     return
 
   if FLAGS.predictions is not None:
-    # Gold stands in the file, or is that of a task.
+    # Gold stands in the file, or is a task's.
     task = None
     if common_flags.given(["task"]):
       (task,) = load_tasks(folder)

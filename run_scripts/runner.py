@@ -90,7 +90,7 @@ def _parse(argv, take_arguments):
   except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)
   for alias, name in _names_of_aliases().items():
-    if 0 < FLAGS[alias].present < FLAGS[name].present:  # that of an alias counts as its own, too
+    if 0 < FLAGS[alias].present < FLAGS[name].present:  # an alias counts for its flag, too
       sys.exit(_fail(f"--{alias} is another name of --{name}; give one of them"))
   if len(rest) > 1:
     try:

@@ -43,7 +43,7 @@ class ShardFolder:
 
   def name(self, number: int, ending: str, prefix: str = "shard") -> str:
     """Returns the name of a file, as shard-00000-of-00010.npy."""
-    # The names' order is that of the numbers.
+    # The names have the order of the numbers.
     width = max(5, len(str(self.shards - 1)))
     return f"{prefix}-{number:0{width}d}-of-{self.shards:05d}.{ending}"
 

@@ -61,7 +61,7 @@ def default_epochs(num_pairs: int) -> float:
 
 
 def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_data_dir: str | None = None) -> FlowCorpus:
-  """Returns the corpus "target" (all sentences of the task), "train" (its train split), "nli", or that of a file."""
+  """Returns the corpus "target" (all sentences of the task), "train" (its train split), "nli", or of a file."""
   if name == TARGET:
     return FlowCorpus(name, task.all_pairs(), task.source, num_train_epochs=task.spec.num_train_epochs)
   if name == TRAIN:

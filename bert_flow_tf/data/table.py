@@ -70,7 +70,7 @@ class Table:
   tfds_columns: tuple[str, str, str] = ("sentence1", "sentence2", "label")
   tfds_labels: Mapping[str, float] = dataclasses.field(default_factory=dict)  # if they are others than in the files
   tfds_splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: TFDS_SPLITS)
-  tfds_urls: tuple[str, ...] = ()  # that TFDS downloads from; empty for that of its configuration
+  tfds_urls: tuple[str, ...] = ()  # that TFDS downloads from; empty for its configuration's
 
   @property
   def expected(self) -> str:

@@ -29,7 +29,7 @@ class SentenceEncoder(TransformerEncoder):
     token_weights: weights of tokens in the mean; None for equal ones.
     settings: `EncoderSettings`, of which a TFBertModel takes the precision.
 
-  Attributes (besides those of `TextEncoder`):
+  Attributes (besides `TextEncoder`'s):
     bert: the `Transformer`, from ids to hidden states, or the `WordRows` of a static encoder.
     tokenizer: the `SentenceTokenizer`.
     folder: folder of the tokenizer's files.
@@ -81,7 +81,7 @@ class SentenceEncoder(TransformerEncoder):
   ) -> "EncoderLayer":
     """Returns a Keras layer from sentences or their ids to embeddings, on the weights of this encoder.
 
-    The layer is one of the process's Keras, which is that of `tf.keras`.
+    The layer is a layer of the process's Keras, `tf.keras`.
 
     Args:
       trainable: whether it has the weights as `trainable_variables`, as far as the embedding depends on them, and

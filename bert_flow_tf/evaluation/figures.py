@@ -106,7 +106,7 @@ def rc(settings):
 
 
 def _colors(count):
-  """Returns a color for each method; the first is that of no calibration."""
+  """Returns a color for each method; the first is for no calibration."""
   return itertools.islice(itertools.chain([BEFORE], itertools.cycle(AFTER)), count)
 
 

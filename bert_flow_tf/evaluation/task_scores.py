@@ -124,7 +124,7 @@ def pair_cosines(a: np.ndarray, b: np.ndarray, split: str) -> np.ndarray:
 
 
 def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequence[str]]]:
-  """Yields (name, rows, names of subsets) of a split, after the same of each task of a union (STS-12-16)."""
+  """Yields (name, rows, names of subsets) of a split, after the rows of each task of a union (STS-12-16)."""
   names = pairs.subset_names()
   for group, subsets in pairs.groups().items():
     rows = slice(subsets[0].start, subsets[-1].stop)

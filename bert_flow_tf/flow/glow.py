@@ -50,7 +50,7 @@ class Glow(FlowLayer):
     dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
     name: of the Keras layer; None for a new one.
     trainable: of the Keras layer.
-    network: function from a number of outputs to a new Keras layer, for the couplings; None for that of `config`.
+    network: function from a number of outputs to a new Keras layer, for the couplings; None for `config`'s.
     base: distribution of the latents, a `tfd` of numbers or of vectors [dim] in the flow's dtype; None for a standard
       normal.
 

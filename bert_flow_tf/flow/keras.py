@@ -1,4 +1,4 @@
-"""The Keras of the process, which is that of `tf.keras`: 3, or 2 with TF_USE_LEGACY_KERAS=1; and what differs.
+"""The Keras of the process, `tf.keras`: 3, or 2 with TF_USE_LEGACY_KERAS=1; and the differences of both.
 
 Nothing else in the package knows which Keras it has.
 """

@@ -1,6 +1,6 @@
 """One file for each saved thing: JSON settings and NumPy arrays in a zip; nothing in it is executed.
 
-The file of a calibration is FOLDER/calibration.npz, that of a classifier FOLDER/classifier.npz, and so on: `kind` is in
+A calibration is in FOLDER/calibration.npz, a classifier in FOLDER/classifier.npz, and so on: `kind` is in
 the name and in the settings. zip keeps a CRC-32 of each member, so a damaged file is an error when it is read.
 """
 

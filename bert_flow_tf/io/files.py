@@ -137,7 +137,7 @@ def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> None:
 
 
 def is_temporary(name: str) -> bool:
-  """Returns whether a name is that of an incomplete file or folder that this package writes."""
+  """Returns whether a name is the name of an incomplete file or folder that this package writes."""
   return _TEMPORARY.fullmatch(name) is not None
 
 

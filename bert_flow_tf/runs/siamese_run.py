@@ -129,7 +129,7 @@ class SiameseRun:
     return self.parts.embed(encoder, sets, self._embedding.cached_dir)
 
   def methods(self) -> dict[str, SentenceModel]:
-    """Returns {method: model}: without the flow, and with it if there is one; the last one is that of the loss."""
+    """Returns {method: model}: without the flow, and with it if there is one; the last is the model of the loss."""
     model = self.parts.model
     methods = {WITHOUT_FLOW: model.with_calibration(None)}
     if model.calibration is not None:

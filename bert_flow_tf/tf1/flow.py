@@ -23,7 +23,7 @@ def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
     FlowError: a variable is missing, unknown or of a wrong shape; the message names it.
   """
   # Levels, steps, coupling, activation and permutation follow from names, width and dimensions from shapes;
-  # coupling_dropout is 0, as no variable depends on it, and actnorm_init that of the published runner.
+  # coupling_dropout is 0, as no variable depends on it, and actnorm_init the published runner's.
   steps = _steps(variables)
   last_level, last_step = max(steps)
   # All steps are alike, so that the first one tells the layers.

@@ -29,7 +29,7 @@ def make_strategy(
   memory_growth: bool = True,
   all_gpus: bool = False,
 ) -> tf.distribute.Strategy:
-  """Returns the strategy of a training: an object as it is, or that of a name; within a scope always the current one.
+  """Returns the strategy of a training: an object as it is, or by its name; within a scope the current one.
 
   "default": the first GPU, or with `all_gpus` every one, else the CPU. "mirrored": all GPUs, else all logical CPUs,
   even of a single device. "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used TensorFlow
@@ -52,7 +52,7 @@ def make_strategy(
   if isinstance(strategy, tf.distribute.ParameterServerStrategy):
     raise ConfigError(
       "strategy: a ParameterServerStrategy's workers do not wait for each other, so a step has no one batch; expected "
-      "a MirroredStrategy, a MultiWorkerMirroredStrategy or that of one device",
+      "a MirroredStrategy, a MultiWorkerMirroredStrategy or a OneDeviceStrategy",
       "strategy",
     )
   if tf.distribute.has_strategy() and strategy is not current:

@@ -52,7 +52,7 @@ def choose_columns(path: str, kind: str | None = None, header: bool | None = Non
 
   Args:
     path: the file.
-    kind: its kind; None for that of its name. A text whose first line has a tab, or is "sentence", is a TSV.
+    kind: its kind; None for the kind by its name. A text whose first line has a tab, or is "sentence", is a TSV.
     header: whether the first line of a TSV or CSV has the names of the columns; None: if it has those above.
 
   Raises:

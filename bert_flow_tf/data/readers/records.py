@@ -134,7 +134,7 @@ def read_pairs(
     columns: names or, in TSV and CSV, numbers from 1 of the two columns of sentences; without them `choose_columns`
       finds them.
     header: see `choose_columns`.
-    kind: kind of the file; None for that of its name.
+    kind: kind of the file; None for the kind by its name.
     argument: argument of the caller that names the file, for errors.
   """
   if columns and len(columns) != 2:

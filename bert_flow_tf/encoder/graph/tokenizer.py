@@ -34,8 +34,8 @@ _BYTES = 4
 _PRIVATE = 0xF0000
 # {binary digit: a byte that UTF-8 does not have}
 _BITS = {"0": 0xFD, "1": 0xFE}
-# Bytes of a text that are read per token of max_seq_length, or those of the longest word if they are more: more than
-# normal text ever needs.
+# Bytes of a text that are read per token of max_seq_length, or the bytes of the longest word if they are more. Normal
+# text needs fewer.
 BYTES_PER_TOKEN = 1024
 # {setting of a model in tokenizer.json: allowed values}
 _SETTINGS = {

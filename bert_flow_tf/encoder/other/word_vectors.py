@@ -23,7 +23,7 @@ _REPORT = 5000  # lines between two reports of progress
 class WordVectors:
   """Word vectors of a file, and averages of them.
 
-  `vectors` are float32 [words, dim]; `weights_checksum` is that of the text, whichever words are wanted.
+  `vectors` are float32 [words, dim]; `weights_checksum` is the checksum of the text, whichever words are wanted.
   """
 
   def __init__(self, vectors: np.ndarray, rows: Mapping[bytes, int], name: str, weights_checksum: str) -> None:

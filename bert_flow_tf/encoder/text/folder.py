@@ -18,7 +18,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError, one_line
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "WordPiece", "byte-level BPE", "unigram"
 _SPACE = "\u2581"  # SentencePiece's mark of a word's first piece
-# {key of tokenizer_config.json: that of a BertNormalizer}
+# {key of tokenizer_config.json: key of a BertNormalizer}
 _NORMALIZER = {
   "do_lower_case": "lowercase",
   "strip_accents": "strip_accents",

@@ -67,7 +67,7 @@ def lines_with_progress(path: FilePath, work: str) -> Iterator[str]:
 
 
 def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
-  """Returns the number of sentences with each word piece, float64 [vocab_size], and that of all, in general English."""
+  """Returns the number of sentences with each word piece, float64 [vocab_size], and of all, in general English."""
   # A word piece has the sum of the sentences of the words that contain it: exact for a whole word, and too large for a
   # part of words by the sentences that have two of these words.
   words = read_frequencies(PACKAGED)
@@ -81,7 +81,7 @@ def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, in
 
 
 def count_frequencies(path: FilePath, tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:
-  """Returns the number of sentences of a text file with each word piece, float64 [vocab_size], and that of all."""
+  """Returns the number of sentences of a text file with each word piece, float64 [vocab_size], and of all."""
   frequencies = np.zeros(tokenizer.vocab_size)
   total = 0
   sentences = lines_with_progress(path, "counting word pieces")

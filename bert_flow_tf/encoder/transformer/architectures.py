@@ -311,7 +311,7 @@ def check_model_type(where: Any, model_type: Any) -> Architecture:
 
 
 def bare_name(weight: Any) -> str:
-  """Returns a weight's name from the main layer's on ("bert/..."), without that of the model (tf_bert_model_1/...)."""
+  """Returns a weight's name from the main layer's on ("bert/..."), without the model's (tf_bert_model_1/...)."""
   return _SCOPE.sub("", weight.name, count=1)
 
 

@@ -196,7 +196,7 @@ def _check_distances(path, values):
 
 
 def _check_windows(path, values):
-  """Checks the keys of ModernBERT's attention, in the published form and in that of transformers 5."""
+  """Checks the keys of ModernBERT's attention, in the published form and in the form of transformers 5."""
   for key in ("local_attention", "global_attn_every_n_layers"):
     value = values.get(key, 2)
     if not is_integer(value, 1) or value > SIZES["max_position_embeddings"]:

@@ -141,7 +141,7 @@ class Tokens:
 
 
 class FirstTokens:
-  """A row for the first position of each sentence, that of [CLS]."""
+  """A row for the first position of each sentence, [CLS]."""
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """[batch, seq_len, size] -> [batch, size]."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 
-# The matrix is that of a BERT, whosever it is, in identities of calibrations.
+# In identities of calibrations, the matrix is a BERT's, whichever encoder it is from.
 _NAME = "static/bert/embeddings/word_embeddings/weight"
 
 

@@ -63,7 +63,7 @@ class SiameseLosses:
     return self.encoder.pooled_batch(ids, mask, self._pooling, dropout_seed, packed)
 
   def __call__(self, source: LabeledPairs, features: Any, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns `loss` and `flow_loss`, or a replica's share of them, of `source.features`; `seed` is that of dropout."""
+    """Returns `loss` and `flow_loss`, or a replica's share of them, of `source.features`; `seed` is for dropout."""
     settings = self._settings
     *sides, targets = features
     # BERT's dropout only disturbs the flow while BERT does not learn; the published code has it on then too.

@@ -182,7 +182,7 @@ class SiameseTrainer:
       with tf.GradientTape(persistent=True) as tape:
         losses = self._losses(source, features, seed)
       # The gradient of the table has a row for each token. As in the published code, the norm counts these rows before
-      # those of equal tokens are added up.
+      # the gradients of equal tokens are added up.
       square = tf.zeros([])
       gradients = []
       for loss, group in zip(losses, groups, strict=True):
