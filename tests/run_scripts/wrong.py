@@ -129,7 +129,7 @@ max_seq_length :: STSB --flow_folder=@/exp/sn --max_seq_length=64
 --senteval_tasks=STS12,STS17 :: SENTEVAL --senteval_tasks=STS12,STS17
 --senteval_trusted :: --senteval=@/SentEval
 --output_dir :: STSB --output_dir=@/lines.txt
-another run uses this folder :: STSB --output_dir=@/held --model=@/absent
+another run uses this folder :: STSB --output_dir=@/held --model=@/data
 --output_dir: @/several has :: STSB --output_dir=@/several
 --output_dir :: STSB --output_dir=@/senteval
 --output_dir :: SENTEVAL --output_dir=@/bare
