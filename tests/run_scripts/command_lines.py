@@ -55,7 +55,7 @@ def check_succeeded(ran, right):
   """Asserts exit status 0 of the right command lines of `ran`, (folder, results)."""
   folder, results = ran
   failed = {name: results[name]["stderr"][-2000:] for name in right(folder) if results[name]["status"] != 0}
-  assert not failed
+  assert not failed, failed
 
 
 def check_rejected(ran, runner, alone=True):

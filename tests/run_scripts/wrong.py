@@ -222,7 +222,7 @@ each MODEL --input=@/rows.tsv :: --column=0 --column=
 --input :: MODEL
 --input :: MODEL --input=@/absent*.txt
 --input :: MODEL TEXT,
-error: --input :: MODEL --input=@/empty.txt
+empty.txt is empty :: MODEL --input=@/empty.txt
 cut.txt.gz :: MODEL --input=@/cut.txt.gz
 plain.txt :: MODEL TEXT --input_format=tfrecord --column=a
 --input_format :: MODEL TEXT,@/rows.tsv

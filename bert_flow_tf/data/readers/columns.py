@@ -84,21 +84,29 @@ def choose_columns(path: str, kind: str | None = None, header: bool | None = Non
 
 
 def _first_rows(path: str, kind: str) -> list[list[str]]:
-  """Returns the columns of the first two records that are not empty; the names of JSON lines and Parquet."""
+  """Returns the columns of the first two records that are not empty; the names of JSON lines and Parquet.
+
+  A bad record is left to the reading of the whole file, which may count it; it is an error if no record is good.
+  """
   if kind == TEXT:
     kind = TSV
   rows: list[list[str]] = []
+  bad: DataError | None = None
   with contextlib.closing(open_reader(path, InputFormat(kind), [])) as reader:
     if kind == PARQUET:
       return [list(reader.names)]
     for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
-      row = reader.checked(record, number, reader.row)
+      try:
+        row = reader.checked(record, number, reader.row)
+      except DataError as error:
+        bad = bad or error
+        continue
       if row not in ([], [""]):
         rows.append(row)
       if len(rows) == 2:
         break
   if not rows:
-    raise DataError(f"{path} is empty; expected sentences")
+    raise bad or DataError(f"{path} is empty; expected sentences")
   return rows
 
 
