@@ -2,4 +2,5 @@
 
 from run_scripts.bert_flow import main
 
-main()
+if __name__ == "__main__":
+  main()
