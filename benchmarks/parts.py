@@ -79,7 +79,7 @@ class Benchmark:
 
   @functools.cached_property
   def pooling_arguments(self) -> dict[str, Any]:
-    """sentence_embedding_type and max_seq_length, those of the encoder where the flags leave them open."""
+    """sentence_embedding_type and max_seq_length, the encoder's where the flags leave them open."""
     return self.encoder.identity(**self.embedding.pooling_arguments()).settings.pooling_arguments()
 
   def task(self, name: str) -> TaskData:

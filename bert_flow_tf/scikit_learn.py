@@ -1,7 +1,5 @@
 """A model as a transformer of scikit-learn's Pipelines; scikit-learn itself is not needed."""
 
-import pathlib
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,6 @@ class ScikitLearnTransformer:
 
       pipeline = make_pipeline(model.as_transformer("soft-whitening"), LogisticRegression())
       pipeline.fit(sentences, labels).predict(other_sentences)
-
-  A pickle holds the calibration and the name of the encoder, which is loaded again, as `SentenceModel.save` has them.
 
   Args:
     model: a `SentenceModel`.
@@ -60,15 +56,3 @@ class ScikitLearnTransformer:
 
   def __sklearn_clone__(self) -> "ScikitLearnTransformer":
     return ScikitLearnTransformer(self.model, self.calibration)  # the encoder is shared, not copied
-
-  def __getstate__(self) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-      self.model_.save(folder)
-      files = {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
-    return {"load": type(self.model_).load, "files": files, "calibration": self.calibration}
-
-  def __setstate__(self, state: dict[str, Any]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-      for name, content in state["files"].items():
-        pathlib.Path(folder, name).write_bytes(content)
-      self.__init__(state["load"](folder), state["calibration"])  # type: ignore[misc]

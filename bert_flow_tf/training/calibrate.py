@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.interface import Calibration
-from bert_flow_tf.calibration.names import FLOW, parse_calibration
+from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.training.fit_rows import Dev, FitVectors
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
@@ -53,8 +53,9 @@ def fit_calibration(
   """
   spec = parse_calibration(calibration)
   flow_settings = settings_of_fit(spec, settings, dev)
-  if spec.characters is not None:
-    raise ConfigError("calibration: characters need sentences, as run_flow and SentenceModel.fit have", "calibration")
+  if spec.method == AUTO or spec.characters is not None:
+    needs = "auto and characters need sentences, which vectors do not have"
+    raise ConfigError(f"calibration={spec.name}: {needs}; expected another, as soft-whitening", "calibration")
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress)

@@ -10,7 +10,7 @@ from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.io.checks import check_rows
@@ -192,14 +192,6 @@ class FitVectors:
     rows = check_rows(vectors)
     even = len(rows) // 2 * 2
     return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
-
-  def characters(self, dim: int | None) -> Any:
-    """Raises a ConfigError: vectors have no characters."""
-    raise ConfigError("calibration: characters need sentences, as SentenceModel.fit takes them", "calibration")
-
-  def choose(self, seed: int) -> Any:
-    """Raises a ConfigError: auto mixes sentences."""
-    raise ConfigError("calibration: auto needs sentences, as SentenceModel.fit takes them", "calibration")
 
 
 def _embedding_pairs(

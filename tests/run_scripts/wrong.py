@@ -95,7 +95,7 @@ each A APPLY OUT :: --seed=2 --shares=0.6,0.4
 --vectors :: --vectors=@/absent.npy SN OUT
 --vectors :: --vectors=@/small.json SN OUT
 --calibration=zca :: A --calibration=zca OUT
-error: --calibration :: A --calibration=auto OUT
+--calibration=auto :: A --calibration=auto OUT
 --calibration=natsv :: A --calibration=natsv OUT
 --output :: A SN --output=@/a.npy
 nan.npy, row 5  :: --vectors=@/nan.npy SN OUT

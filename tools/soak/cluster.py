@@ -1,4 +1,4 @@
-"""Embeds a corpus on clusters, kills workers, and compares every file with those of a run in one process.
+"""Embeds a corpus on clusters, kills workers, and compares every file with the files of a run in one process.
 
     pip install 'apache-beam[dask]'
     sudo nice .venv/bin/python -m tools.soak.cluster --sentences=200000
@@ -183,7 +183,7 @@ def contents(folder):
 
 
 def corpus(path, sentences, source):
-  """Writes a text file of so many sentences; those of the source again and again, each time with another ending."""
+  """Writes a text file of so many sentences: the source's, again and again, each time with another ending."""
   with gzip.open(source, "rt", encoding="utf-8") as file:
     lines = [line.rstrip("\n") for line in itertools.islice(file, sentences)]
   with open(path, "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 """Damages every kind of folder that is loaded 220 times: python -m tools.soak.damage [TRUNCATIONS FLIPS [NAME ...]].
 
-Prints a table: how often a damaged folder was refused with one sentence, gave the same numbers, or gave others, which
+Prints a table: how often a damaged folder was rejected with one sentence, gave the same numbers, or gave others, which
 is possible only for folders without checksums.
 """
 

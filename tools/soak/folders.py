@@ -47,7 +47,7 @@ def damaged(found: dict[str, str]) -> list[str]:
 
 
 def _digest(path):
-  """Returns a file's digest; None for a file that counts with another one."""
+  """Returns a file's digest; None for a file that counts with another file."""
   if path.suffix == ".json":
     return _hash(json.dumps(_without_times(json.loads(path.read_text(encoding="utf-8")))).encode())
   if path.suffix == ".npz":

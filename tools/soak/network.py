@@ -3,7 +3,7 @@
     sudo .venv/bin/python -m tools.soak.network                 # or --only=plain,cut
 
 Both machines are network namespaces of this one; see `tools.soak.machines`. Whatever happens on the way, the losses and
-weights must be those of one process, to the tolerances of tests/training/workers_test.py.
+weights must be the weights of one process, to the tolerances of tests/training/workers_test.py.
 """
 
 import argparse
@@ -128,7 +128,7 @@ class Fit:
     return losses_in_events(self.folder / "0/e/tensorboard"), [weight.numpy() for weight in flow.weights]
 
   def check_same(self):
-    """Compares losses and weights with those of one process."""
+    """Compares losses and weights with a run in one process."""
     losses, weights = self._fitted()
     check_losses(losses, list(self._losses.values()))
     for weight, expected in zip(weights, self._weights, strict=True):
