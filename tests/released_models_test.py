@@ -22,7 +22,8 @@ def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
   encoders = {"static-sn": f"static:{bert}", "word-vectors-mean": f"glove:{folder.parent / 'word_vectors.txt'}"}
   model = SentenceModel.load(folder, model=encoders.get(folder.name, str(bert)))
   sentences, expected = released["sentences"].tolist(), released[folder.name]
-  # A whitening magnifies the rounding of the encoder.
-  np.testing.assert_allclose(model.encode(sentences), expected, atol=3e-3 * np.abs(expected).max(), rtol=0)
+  # A whitening magnifies the rounding of the encoder; bfloat16 has steps of 0.004.
+  tolerance = 0.02 if model.encoder.precision == "bfloat16" else 0.003
+  np.testing.assert_allclose(model.encode(sentences), expected, atol=tolerance * np.abs(expected).max(), rtol=0)
   similarities = model.similarity(sentences, sentences[1:] + sentences[:1])
-  np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=3e-3)
+  np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=tolerance)
