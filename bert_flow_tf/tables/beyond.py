@@ -144,10 +144,11 @@ def make_gains(request: TableRequest) -> TableContent:
     if baseline != MATCH:
       baseline = _on_all_sets(request, baseline)
     pairs.append((_on_all_sets(request, recipe), baseline))
+  notes = [note("[low, high]"), note("▲, ▼"), *_binary_notes(request)]
   if request.plan.corpus:
+    notes += [note("(corpus)"), *_corpus_notes(request)]
     pairs += [(dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)), MATCH) for recipe in _FITTED]
   rows = []
-  notes = [note("[low, high]"), note("▲, ▼"), *_binary_notes(request)]
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
   for bench in request.benches:
     marks = []

@@ -44,8 +44,8 @@ class Plan(Settings):
   frequency_file: str | None = setting(None, "For Table 1: a file with a word and its count per line.")
   corpus: str | None = setting(
     None,
-    "A text file: Table 1 counts its words, and beyond has rows (corpus), fitted on 5,000 of its lines that are no "
-    "sentence of the run's tasks.",
+    "A text file: Table 1 counts its words; beyond and gains have rows (corpus), fitted on 5,000 of its lines that are "
+    "no sentence of the run's tasks.",
   )
   edit_unit: str = setting(TOKENS, "For Table 6 and Figure 2: unit of the edit distance.", choices=UNITS)
   seed: int = 1234
@@ -87,7 +87,7 @@ class Plan(Settings):
     for table in self.table:
       if TABLES[table].on_nli and any(kind is not Kind.WORDS for _, kind in self.encoders(table)):
         corpora.add(NLI)
-    if self.corpus and "beyond" in self.table:
+    if self.corpus and not {"beyond", "gains"}.isdisjoint(self.table):
       corpora.add(sample_of(self.corpus))
     return sorted(corpora)
 

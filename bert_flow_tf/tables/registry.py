@@ -64,7 +64,7 @@ TABLES = {
     title="differences between rows of table beyond, with 95 % intervals",
     metric=beyond.METRIC,
     binary=True,
-    uses=("task", "frequency_corpus", "num_seeds"),
+    uses=("task", "frequency_corpus", "num_seeds", "corpus"),
     unranked_columns=None,
   ),
   "ablation": TableSpec(

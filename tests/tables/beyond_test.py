@@ -116,7 +116,11 @@ def test_controls_and_characters_beside_a_calibration(data, tmp_path):
   content = make("beyond", [bench], SEEDS, TASKS, corpus=str(corpus))
   cells, pairs = cells_of(content), bench.inputs.tasks["STS-B"].splits["test"]
   assert any(note.startswith("(corpus): ") for note in content.notes)
-  assert f"{WHITENING} (corpus)" in cells and cells[f"{WHITENING} (corpus)"]["mean"].defined
+  of_whitening = cells[f"{WHITENING} (corpus)"]["STS-B"].mean
+  gains = make("gains", [bench], SEEDS, TASKS, corpus=str(corpus))
+  assert any(note.startswith("(corpus): ") for note in gains.notes)
+  gain = cells_of(gains)[f"{WHITENING} over characters (corpus)"]["STS-B"]
+  assert gain.interval and gain.mean == pytest.approx(of_whitening - cells["characters"]["STS-B"].mean)
 
   ids = [bench.encoder.tokenizer(side, 64) for side in (pairs.sentences_a, pairs.sentences_b)]
   match = bench.encoder.characters.cosines(*ids)

@@ -58,6 +58,11 @@ def test_what_is_loaded(values, tasks, needs_models, corpora):
   assert (plan.tasks(), plan.needs_models, plan.corpora()) == (tasks, needs_models, corpora)
 
 
+@pytest.mark.parametrize("table", ["beyond", "gains"])
+def test_lines_of_the_corpus_are_loaded(table):
+  assert Plan(table=(table,), corpus=__file__).corpora() == [sample_of(__file__)]
+
+
 def test_seeds():
   plan = Plan(seed=10)
   assert plan.seeds("2") == [10] and plan.seeds("8") == [10, 11, 12, 13, 14] and plan.seeds("1") == []
