@@ -1,8 +1,11 @@
-"""Helpers of several tests: the optional folder `../shared`, and changes of saved files."""
+"""Helpers of several tests: the optional folder `../shared`, new processes, errors, and changes of saved files."""
 
 import contextlib
+import json
 import os
 import pathlib
+import subprocess
+import sys
 from unittest import mock
 
 import numpy as np
@@ -55,6 +58,23 @@ def tf_bert():
   if not has_models:
     pytest.skip(f"transformers {transformers.__version__} has no TFBertModel; versions before 5 have one")
   return transformers
+
+
+def run_python(*arguments, timeout=600):
+  """Runs Python in a new process, in the repository; returns what it prints."""
+  command = [sys.executable, *map(str, arguments)]
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=timeout, check=False)
+  assert done.returncode == 0, done.stderr[-3000:]
+  return done.stdout
+
+
+def edit_json(path, **changes):
+  """Changes values of a dict in a JSON file; None removes a key."""
+  content = json.loads(path.read_text()) | changes
+  for key, value in changes.items():
+    if value is None:
+      del content[key]
+  path.write_text(json.dumps(content))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -10,14 +9,14 @@ import tensorflow as tf
 import transformers
 from safetensors.numpy import load_file
 
-from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY
-from tests.testing import golden_encoder, rejected, tf_bert
+from tests.testing import edit_json, golden_encoder, rejected, tf_bert
 
 NAMES = [name for name in ARCHITECTURES if name != BERT]
 # Every kind of character, words that are long, spaces, marks and numbers.
@@ -39,18 +38,6 @@ def golden(request):
   folder = golden_encoder(request.param)
   reference = np.load(folder / "reference.npz")
   return SentenceEncoder.from_pretrained(folder), reference, [str(text) for text in reference["sentences"]]
-
-
-@pytest.fixture
-def folder(request, tmp_path):
-  """Returns a copy of a golden folder, by default RoBERTa's."""
-  name = getattr(request, "param", "roberta")
-  return pathlib.Path(shutil.copytree(golden_encoder(name), tmp_path / name, copy_function=shutil.copyfile))
-
-
-def edit(path, **values):
-  content = json.loads(path.read_text()) | values
-  path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
 
 
 def test_numbers_equal_pytorchs(golden):
@@ -140,20 +127,6 @@ def test_saved_encoder_cache_and_identity(golden, tmp_path):
   assert set(saved) == set(theirs)
   for name, value in theirs.items():
     np.testing.assert_array_equal(saved[name], value, err_msg=name)
-  model = SentenceModel(loaded, sentence_embedding_type="avg").fit(sentences, calibration="mean")
-  model.save(tmp_path / "model")
-  np.testing.assert_allclose(
-    SentenceModel.load(tmp_path / "model").encode(sentences), model.encode(sentences), atol=1e-6
-  )
-
-
-def test_text_in_a_graph(golden):
-  """As a Keras layer and as a function, which export_model saves."""
-  encoder, reference, sentences = golden
-  layer = encoder.as_layer(sentence_embedding_type="avg", max_seq_length=64)
-  np.testing.assert_allclose(layer(tf.constant(sentences)), reference["avg"], atol=1e-5)
-  model = SentenceModel(encoder, sentence_embedding_type="avg", max_seq_length=64)
-  np.testing.assert_allclose(model.as_function()(tf.constant(sentences)), reference["avg"], atol=1e-5)
 
 
 def test_trained_weights(golden):
@@ -186,7 +159,7 @@ def test_user_model(golden):
 def test_another_padding_token_moves_positions(folder, pad_id, by):
   """PyTorch counts from the configuration's pad_token_id, TensorFlow's classes of transformers from 1."""
   # The first token has the id 0: as padding it has the position 0, and does not count.
-  edit(folder / "config.json", pad_token_id=pad_id)
+  edit_json(folder / "config.json", pad_token_id=pad_id)
   moved, encoder = SentenceEncoder.from_pretrained(folder), SentenceEncoder.from_pretrained(golden_encoder("roberta"))
   assert moved.max_tokens == encoder.max_tokens + 1 - pad_id
   (table,) = (weight for weight in encoder.bert.weights if "position_embeddings" in weight.name)
@@ -196,16 +169,15 @@ def test_another_padding_token_moves_positions(folder, pad_id, by):
 
 @pytest.mark.parametrize("value", [None, False, True])
 def test_space_before_the_first_word_follows_transformers(folder, value):
-  content = json.loads((folder / "tokenizer.json").read_text())
-  content["pre_tokenizer"]["add_prefix_space"] = value is not False
-  (folder / "tokenizer.json").write_text(json.dumps(content))
-  edit(folder / "tokenizer_config.json", add_prefix_space=value)
+  pre_tokenizer = json.loads((folder / "tokenizer.json").read_text())["pre_tokenizer"]
+  edit_json(folder / "tokenizer.json", pre_tokenizer=pre_tokenizer | {"add_prefix_space": value is not False})
+  edit_json(folder / "tokenizer_config.json", add_prefix_space=value)
   theirs = transformers.AutoTokenizer.from_pretrained(folder)(["a dog", "Two"])["input_ids"]
   assert [row.tolist() for row in load_tokenizer(folder)(["a dog", "Two"])] == theirs
 
 
 def test_bert_with_a_tokenizer_json_alone(folder):
-  edit(folder / "config.json", model_type="bert")
+  edit_json(folder / "config.json", model_type="bert")
   assert load_tokenizer(folder).specials["cls_token"] == "<s>"
 
 
@@ -230,7 +202,7 @@ def test_no_checkpoint_of_tensorflow_1(golden):
 def test_positions_of_mpnet_ignore_config_json(folder):
   # transformers' code has 1 as its padding token.
   expected = SentenceEncoder.from_pretrained(folder).encode(ODD, "avg")
-  edit(folder / "config.json", pad_token_id=0)
+  edit_json(folder / "config.json", pad_token_id=0)
   np.testing.assert_array_equal(SentenceEncoder.from_pretrained(folder).encode(ODD, "avg"), expected)
 
 
@@ -238,7 +210,7 @@ def test_positions_of_mpnet_ignore_config_json(folder):
 def test_identity_of_albert_has_the_number_of_blocks(folder):
   # They share weights.
   first = SentenceEncoder.from_pretrained(folder)
-  edit(folder / "config.json", num_hidden_layers=first.num_hidden_layers + 1)
+  edit_json(folder / "config.json", num_hidden_layers=first.num_hidden_layers + 1)
   second = SentenceEncoder.from_pretrained(folder)
   assert first.weights_checksum == second.weights_checksum
   assert first.fingerprint(["no"], "cls") != second.fingerprint(["no"], "cls")
@@ -249,7 +221,7 @@ def test_a_tokenizer_without_a_mask_is_read(folder):
   content = json.loads((folder / "tokenizer.json").read_text().replace("<mask>", "<gone>"))
   content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] != "<gone>"]
   (folder / "tokenizer.json").write_text(json.dumps(content))
-  edit(folder / "tokenizer_config.json", mask_token=None)
+  edit_json(folder / "tokenizer_config.json", mask_token=None)
   without = SentenceEncoder.from_pretrained(folder)
   assert without.tokenizer.mask_id is None
   np.testing.assert_array_equal(without.encode(ODD), encoder.encode(ODD))

@@ -1,7 +1,6 @@
 """Encoders as Keras layers: every way to save and copy a model around one."""
 
 import copy
-import functools
 import pickle
 
 import numpy as np
@@ -9,62 +8,16 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.flow.keras import IS_KERAS_3, keras, tf_variables
+from bert_flow_tf.flow.keras import tf_variables
 from tests.encoder import tiny
 from tests.encoder.layer_test import CONFIG, TEXTS, dropout_free, model_of
-
-
-def loaded(model, other, path, ending):
-  model.save(f"{path}{ending}")
-  return keras.models.load_model(f"{path}{ending}")
-
-
-def weights_h5(model, other, path):
-  model.save_weights(f"{path}.weights.h5")
-  other.load_weights(f"{path}.weights.h5")
-  return other
-
-
-def checkpoint(model, other, path):
-  path = tf.train.Checkpoint(model=model).save(str(path))
-  # Every variable of BERT, also those that the pooling does not read, and the two of the head.
-  entries = [name for name, _ in tf.train.list_variables(path) if name.endswith("VARIABLE_VALUE")]
-  assert len(entries) >= len(model.layers[1]._encoder.bert.weights) + 2
-  tf.train.Checkpoint(model=other).restore(path).assert_consumed()
-  return other
-
-
-def weights(model, other, path):
-  other.set_weights(model.get_weights())
-  return other
-
-
-def clone(model, other, path):
-  copied = keras.models.clone_model(model)
-  assert copied.layers[1] is not model.layers[1]
-  return weights(model, copied, path)
-
-
-# {name: (model, another model with its layers, path) -> a model that must compute what the first one does}
-WAYS = {
-  "keras": functools.partial(loaded, ending=".keras"),
-  "h5": functools.partial(loaded, ending=".h5"),
-  "saved_model": functools.partial(loaded, ending=""),
-  "weights_h5": weights_h5,
-  "checkpoint": checkpoint,
-  "weights": weights,
-  "clone_model": clone,
-  "deepcopy": lambda model, other, path: copy.deepcopy(model),
-  "pickle": lambda model, other, path: pickle.loads(pickle.dumps(model)),
-}
+from tests.keras_ways import WAYS
 
 
 @pytest.mark.parametrize("trainable", [True, False])
 @pytest.mark.parametrize("name", WAYS)
 def test_saved_and_copied(tmp_path, name, trainable):
   pytest.importorskip("tensorflow_text")
-  if name == "saved_model" and IS_KERAS_3:
-    pytest.skip("Keras 3 writes a SavedModel by model.export, and loads none as a model")
   encoder, again = (dropout_free(tmp_path / "tiny") for _ in range(2))
   model = model_of(encoder.as_layer(trainable, "avg", max_seq_length=6))
   other = model_of(again.as_layer(trainable, "avg", max_seq_length=6), seed=2)

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -12,14 +11,12 @@ from safetensors.numpy import load_file, save_file
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.transformer import modernbert
-from bert_flow_tf.encoder.transformer.architectures import DISTANCES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
-from bert_flow_tf.encoder.transformer.layers import Dropout
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer
 from bert_flow_tf.errors import BertFlowError
 from tests.encoder import numpy_newer
-from tests.testing import golden_encoder
+from tests.testing import edit_json, golden_encoder
 
 TEXTS = ["naïve café \u2013 東京 2024 ", "e-mail: a.b@c.de, $5.00", "x" * 300, "", "a dog and a cat " * 9]
 SIZES = {"vocab_size": 90, "hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40}
@@ -47,17 +44,6 @@ DEBERTA = SIZES | {
   "type_vocab_size": 0,
   "layer_norm_eps": 1e-7,
 }
-
-
-@pytest.fixture
-def folder(request, tmp_path):
-  """Returns a copy of a golden folder."""
-  return pathlib.Path(shutil.copytree(golden_encoder(request.param), tmp_path / "e", copy_function=shutil.copyfile))
-
-
-def edit(path, **values):
-  content = json.loads(path.read_text()) | values
-  path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
 
 
 def states_and_reference(values, lengths):
@@ -118,17 +104,11 @@ def test_the_first_token_alone_in_a_graph(values):
   np.testing.assert_allclose(first_states(ids, mask), expected, atol=1e-5)
 
 
-def test_dropout_of_the_embeddings_of_distances():
-  dropout = Dropout(EncoderConfig(DEBERTA | {"hidden_dropout_prob": 0.5}), tf.constant([1, 2]))
-  masks = {dropout(tf.ones([64, 64]), DISTANCES, block).numpy().tobytes() for block in range(3)}
-  assert len(masks) == 3
-
-
 @pytest.mark.parametrize("folder", ["modernbert", "deberta-v2"], indirect=True)
 def test_a_saved_encoder_names_classes_of_transformers(folder, tmp_path):
   """The class of its tokenizer, and float32 in place of the type that the weights had before."""
-  edit(folder / "tokenizer_config.json", tokenizer_class=None)
-  edit(folder / "config.json", dtype="bfloat16")
+  edit_json(folder / "tokenizer_config.json", tokenizer_class=None)
+  edit_json(folder / "config.json", dtype="bfloat16")
   save_encoder(SentenceEncoder.from_pretrained(folder), tmp_path / "saved")
   config = json.loads((tmp_path / "saved/config.json").read_text())
   assert "dtype" not in config and config["torch_dtype"] == "float32"
@@ -140,7 +120,7 @@ def test_a_saved_encoder_names_classes_of_transformers(folder, tmp_path):
 
 @pytest.mark.parametrize("folder", ["modernbert"], indirect=True)
 def test_both_forms_of_modernberts_configuration(folder):
-  """The keys of the published files, and those of transformers 5."""
+  """The keys of the published files, and the keys of transformers 5."""
   expected = SentenceEncoder.from_pretrained(folder)
   gone = dict.fromkeys(["global_rope_theta", "local_rope_theta", "global_attn_every_n_layers"])
   kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
@@ -148,12 +128,12 @@ def test_both_forms_of_modernberts_configuration(folder):
     "full_attention": {"rope_theta": 160000.0, "rope_type": "default"},
     "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
   }
-  edit(folder / "config.json", layer_types=kinds, rope_parameters=rotary, **gone)
+  edit_json(folder / "config.json", layer_types=kinds, rope_parameters=rotary, **gone)
   found = SentenceEncoder.from_pretrained(folder)
   np.testing.assert_array_equal(found.encode(TEXTS), expected.encode(TEXTS))
   assert found.deciding_settings == expected.deciding_settings
   for name, value in (("local_attention", 4), ("layer_types", kinds[:1] * 4)):
-    edit(folder / "config.json", **{name: value})
+    edit_json(folder / "config.json", **{name: value})
     other = SentenceEncoder.from_pretrained(folder)
     assert np.abs(other.encode(TEXTS) - expected.encode(TEXTS)).max() > 1e-3
     assert other.fingerprint(["no"], "avg") != expected.fingerprint(["no"], "avg")
@@ -218,6 +198,6 @@ def test_local_attention_by_windows_equals_attention_of_all_pairs(monkeypatch, x
   indirect=["folder"],
 )
 def test_other_forms_of_the_newer_architectures_are_rejected(folder, values, key):
-  edit(folder / "config.json", **values)
+  edit_json(folder / "config.json", **values)
   with pytest.raises(BertFlowError, match=rf"config\.json: .*{key}"):
     SentenceEncoder.from_pretrained(folder)

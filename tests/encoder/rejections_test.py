@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tf1_files, tiny
-from tests.testing import shared
+from tests.testing import edit_json, shared
 
 SAVED = "model.safetensors"
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
@@ -51,11 +51,7 @@ def flip(name):
 def config(file="config.json", **changes):
   """Overwrites values of a configuration; a value of None drops the key."""
 
-  def damage(folder):
-    content = json.loads((folder / file).read_text()) | changes
-    (folder / file).write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
-
-  return damage
+  return lambda folder: edit_json(folder / file, **changes)
 
 
 def tf1_config(**changes):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS as OURS
-from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, ATTENDED, OUTER, activate
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, ATTENDED, DISTANCES, OUTER, activate
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import Dropout
 from bert_flow_tf.encoder.transformer.weights import random_transformer
@@ -115,8 +115,9 @@ def test_dropout_follows_its_seed(model, packed):
 def test_each_place_of_each_block_has_a_mask(model):
   config = config_of(model.config.model_type, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
   dropout = Dropout(config, tf.constant([1, 2]))
-  masks = {dropout(tf.ones([64, 64]), place, block).numpy().tobytes() for place in (OUTER,) for block in range(3)}
-  assert len(masks) == 3
+  places = [place for place in (OUTER, DISTANCES) if place in config.architecture.dropouts]
+  masks = {dropout(tf.ones([64, 64]), place, block).numpy().tobytes() for place in places for block in range(3)}
+  assert len(masks) == 3 * len(places)
   values = dropout(tf.ones([256, 256]), OUTER).numpy()
   assert set(np.unique(values)) == {0, 2} and abs(values.mean() - 1) < 0.02
   has_attended = model.config.model_type != "distilbert"  # as in transformers

@@ -1,10 +1,7 @@
 """The flow as layers of Keras: every way to save and copy them."""
 
 import copy
-import functools
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,10 +9,11 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from bert_flow_tf.errors import ConfigError, FlowError
-from bert_flow_tf.flow import ActNorm, AffineCoupling, Glow, NegativeLogLikelihood
+from bert_flow_tf.flow import AffineCoupling, Glow, NegativeLogLikelihood
 from bert_flow_tf.flow.keras import IS_KERAS_3, keras, parts_of
 from tests.flow.cases import CASES, DIM, cone, randomize
-from tests.testing import REPO, rejected
+from tests.keras_ways import ENDINGS, WAYS
+from tests.testing import rejected, run_python
 
 U = cone(6, DIM).astype(np.float32)
 each = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
@@ -29,7 +27,7 @@ def model_of(*layers, dim=DIM):
 
 
 def full_name(weight):
-  """Returns the name of a weight with those of its layers."""
+  """Returns the name of a weight with the names of its layers."""
   return weight.path if IS_KERAS_3 else weight.name
 
 
@@ -42,72 +40,19 @@ def custom_network(units):
   return keras.Sequential([keras.layers.Dense(7, "tanh"), keras.layers.Dropout(0.5), last])
 
 
+@pytest.fixture(scope="module")
 def everything():
-  """Returns a model of every layer of the list, of networks and bases of a user's own, and of a shared flow."""
+  """Returns a model of every kind of layer, of networks and bases of a user's own, and of a shared flow."""
   flow = small(name="shared")
   custom = small(network=custom_network, base=tfd.StudentT(5.0, 0.0, 1.0), trainable=False)
-  layers = [case.build(3, "float32") for case in CASES]
+  layers = [case.build(3, "float32") for case in CASES if not case.is_flow]
   inputs = outputs = keras.Input([DIM])
   for layer in [*layers, custom, AffineCoupling(network=custom_network), flow]:
     outputs = layer(outputs)
-  return keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(custom)(inputs)])
-
-
-# {name: (model, another model with its layers, path) -> a model that must compute what the first one does}
-WAYS = {}
-
-
-def way(function):
-  WAYS[function.__name__] = function
-
-
-def saved(model, other, path, ending):
-  model.save(f"{path}{ending}")
-  return keras.models.load_model(f"{path}{ending}")
-
-
-ENDINGS = {"keras": ".keras", "h5": ".h5"}
-if not IS_KERAS_3:  # which exports SavedModels only
-  ENDINGS["saved_model"] = ""
-for name, ending in ENDINGS.items():
-  WAYS[name] = functools.partial(saved, ending=ending)
-
-
-@way
-def weights_h5(model, other, path):
-  model.save_weights(f"{path}.weights.h5")
-  other.load_weights(f"{path}.weights.h5")
-  return other
-
-
-@way
-def checkpoint(model, other, path):
-  path = tf.train.Checkpoint(model=model).save(str(path))
-  tf.train.Checkpoint(model=other).restore(path).assert_consumed()
-  return other
-
-
-@way
-def pickled(model, other, path):
-  return pickle.loads(pickle.dumps(model))
-
-
-@way
-def deep_copy(model, other, path):
-  return copy.deepcopy(model)
-
-
-@way
-def weights_as_arrays(model, other, path):
-  other.set_weights(model.get_weights())
-  return other
-
-
-@way
-def clone_model(model, other, path):
-  clone = keras.models.clone_model(model)
-  clone.set_weights(model.get_weights())
-  return clone
+  model = keras.Model(inputs, [outputs, NegativeLogLikelihood(flow)(inputs), NegativeLogLikelihood(custom)(inputs)])
+  for layer in model.layers:
+    randomize(layer, seed=5)
+  return model
 
 
 def test_custom_networks_are_one_for_each_coupling_and_have_no_seed():
@@ -118,17 +63,26 @@ def test_custom_networks_are_one_for_each_coupling_and_have_no_seed():
     small(network=[custom_network])
 
 
-@each
+@pytest.fixture(scope="module")
+def models():
+  """Returns two models of every layer of the list and of a frozen flow; the first was frozen after its start."""
+  frozen, other_frozen = small(), small(seed=2, trainable=False)
+  frozen.adapt(U)
+  frozen.trainable = False
+  model = model_of(*[case.build(1, "float32") for case in CASES], frozen)
+  other = model_of(*[case.build(2, "float32") for case in CASES], other_frozen)
+  return model, other
+
+
 @pytest.mark.parametrize("name", WAYS)
-def test_saved_and_copied(case, name, tmp_path):
-  model, other = model_of(case.build(1, "float32")), model_of(case.build(2, "float32"))
-  expected, before = model(U).numpy(), other(U).numpy()
+def test_saved_and_copied(models, name, tmp_path):
+  model, other = models
+  other.set_weights([np.zeros_like(array) for array in other.get_weights()])
   found = WAYS[name](model, other, tmp_path / "model")
-  np.testing.assert_allclose(found(U), expected, rtol=1e-5, atol=1e-5)
+  np.testing.assert_allclose(found(U), model(U), rtol=1e-5, atol=1e-5)
   assert [weight.shape for weight in found.weights] == [weight.shape for weight in model.weights]
+  assert len(found.trainable_weights) == len(model.trainable_weights)
   assert len({full_name(weight) for weight in model.weights}) == len(model.weights)
-  if model.trainable_weights:
-    assert np.abs(before - expected).max() > 1e-3
 
 
 @each
@@ -162,36 +116,13 @@ print("equal", len(found))
 """
 
 
-def test_loaded_in_a_new_process_without_custom_objects(tmp_path):
-  model = everything()
-  for layer in model.layers:
-    randomize(layer, seed=5)
+def test_loaded_in_a_new_process_without_custom_objects(everything, tmp_path):
   np.save(tmp_path / "u.npy", U)
-  np.savez(tmp_path / "outputs.npz", *(np.asarray(output) for output in model(U)))
+  np.savez(tmp_path / "outputs.npz", *(np.asarray(output) for output in everything(U)))
   for ending in ENDINGS.values():
-    model.save(f"{tmp_path}/model{ending}")
-  (tmp_path / "pickle").write_bytes(pickle.dumps(model))
-  done = subprocess.run(
-    [sys.executable, "-c", IN_A_NEW_PROCESS, tmp_path, *ENDINGS.values()],
-    cwd=REPO,
-    capture_output=True,
-    text=True,
-    timeout=600,
-    check=False,
-  )
-  assert done.stdout.endswith(f"equal {len(ENDINGS) + 1}\n"), done.stderr[-3000:]
-
-
-def test_a_checkpoint_of_a_layer_alone_holds_every_weight(tmp_path):
-  """Its names are the same in both Kerases."""
-  flow, again = small(), small(seed=2)
-  flow.adapt(U)
-  path = tf.train.Checkpoint(flow=flow).write(str(tmp_path / "checkpoint"))
-  names = [name for name, _ in tf.train.list_variables(path) if name.startswith("flow/")]
-  assert len(names) == len(flow.weights)
-  assert "flow/chain/2/network/second/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
-  tf.train.Checkpoint(flow=again).read(path).assert_consumed()
-  np.testing.assert_array_equal(again(U), flow(U))
+    everything.save(f"{tmp_path}/model{ending}")
+  (tmp_path / "pickle").write_bytes(pickle.dumps(everything))
+  assert run_python("-c", IN_A_NEW_PROCESS, tmp_path, *ENDINGS.values()).endswith(f"equal {len(ENDINGS) + 1}\n")
 
 
 @pytest.mark.parametrize("is_likelihood_first", [False, True])
@@ -210,34 +141,28 @@ def test_clone_model_keeps_a_shared_flow_one_and_others_apart(is_likelihood_firs
 
 
 @pytest.mark.skipif(not IS_KERAS_3, reason="Keras 2 exports nothing; its SavedModels are among the ways above")
-def test_export(tmp_path):
-  model = everything()
-  model.export(str(tmp_path))
+def test_export(everything, tmp_path):
+  everything.export(str(tmp_path))
   loaded = tf.saved_model.load(str(tmp_path))
-  for found, expected in zip(loaded.serve(U), model(U), strict=True):
+  for found, expected in zip(loaded.serve(U), everything(U), strict=True):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@each
 @pytest.mark.parametrize("shape", [[None, None], None, [None, 3, DIM], [None]])
-def test_unknown_dimensions(case, shape):
-  layer = case.build(1, "float32")
+def test_unknown_dimensions(shape):
+  layers = [case.build(1, "float32") for case in CASES]
   u = {1: U[0], 3: U.reshape(2, 3, DIM)}.get(shape and len(shape), U)
-  graph = tf.function(lambda x: layer(x), input_signature=[tf.TensorSpec(shape, tf.float32)])
-  expected = layer(U).numpy()
-  np.testing.assert_allclose(graph(u), expected[0] if u.ndim == 1 else expected.reshape(u.shape), atol=1e-4)
-  if shape == [None, None]:
-    np.testing.assert_allclose(model_of(layer, dim=None)(U), expected, atol=1e-4)
+  graph = tf.function(lambda x: [layer(x) for layer in layers], input_signature=[tf.TensorSpec(shape, tf.float32)])
+  for case, layer, found in zip(CASES, layers, graph(u), strict=True):
+    expected = layer(U).numpy()
+    expected = expected[0] if u.ndim == 1 else expected.reshape(u.shape)
+    np.testing.assert_allclose(found, expected, atol=1e-4, err_msg=case.name)
+
+
+@each
+def test_unknown_width_in_a_model(case):
+  layer = case.build(1, "float32")
+  np.testing.assert_allclose(model_of(layer, dim=None)(U), layer(U), atol=1e-4)
+  if not case.is_flow:  # which is given its width
     with pytest.raises(FlowError):
-      model_of(type(layer)(), dim=None) if not case.is_flow else ActNorm().build([None, None])
-
-
-@pytest.mark.parametrize("name", WAYS)
-def test_flows_that_are_frozen_later_are_saved_and_copied(name, tmp_path):
-  flow = small()
-  flow.adapt(U)
-  flow.trainable = False
-  model, other = model_of(flow), model_of(small(seed=2, trainable=False))
-  again = WAYS[name](model, other, tmp_path / "model")
-  np.testing.assert_allclose(again(U), flow(U), rtol=1e-5, atol=1e-5)
-  assert again.trainable_weights == []
+      model_of(type(layer)(), dim=None)
