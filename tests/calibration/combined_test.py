@@ -47,7 +47,7 @@ def test_a_view_that_does_not_vary_contributes_nothing():
   expected = make_calibration("whitening").fit(mixed(u[:, :D], [1.0])).transform(mixed(u[:, :D], [1.0]))
   found = make_calibration("whitening", SHARES).fit(u).transform(u)
   np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-5)
-  # Nor does one whose rows differ by float32's rounding, as those of two batches of an encoder.
+  # Nor does one whose rows differ by float32's rounding, as the rows of two batches of an encoder.
   u[::2, D:] = np.nextafter(u[::2, D:], np.float32(1))
   rounded = make_calibration("whitening", SHARES).fit(u).transform(u)
   np.testing.assert_allclose(cosines(rounded), cosines(expected), atol=1e-5)

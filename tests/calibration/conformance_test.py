@@ -50,10 +50,8 @@ def reference(name, u):
   }[method]
 
 
-def test_the_names_have_every_method_and_each_solver_tells_its_equation():
+def test_the_names_have_every_method():
   assert {parse_calibration(name).method for name in NAMES} == METHODS.keys()
-  for method in METHODS.values():
-    assert "z = " in method.solve.__doc__
 
 
 @every_name

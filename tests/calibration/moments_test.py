@@ -29,8 +29,8 @@ def test_merging_changes_neither():
   a, b = (Moments.of(cone(9, 3, seed), True) for seed in range(2))
   before = a.mean.copy(), a.scatter.copy(), b.scatter.copy()
   a.merged(b)
-  for array, kept in zip((a.mean, a.scatter, b.scatter), before, strict=True):
-    np.testing.assert_array_equal(array, kept)
+  for array, expected in zip((a.mean, a.scatter, b.scatter), before, strict=True):
+    np.testing.assert_array_equal(array, expected)
 
 
 def rank(rows):

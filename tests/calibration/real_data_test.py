@@ -1,4 +1,4 @@
-"""The calibrations on real embeddings: the figures of ../shared/models/README.md.
+"""The calibrations on real embeddings: the scores of ../shared/models/README.md.
 
 Those were fitted on the embeddings of both columns of all splits, every occurrence of a sentence (each sentence once is
 up to 1.4 points away).
@@ -15,7 +15,7 @@ from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from tests.testing import shared
 
 # Spearman x 100 of avg-first-last with minilm-l6-mlm.
-FIGURES = {"none": 50.08, "sn": 53.07, "whitening": 69.01}
+SCORES = {"none": 50.08, "sn": 53.07, "whitening": 69.01}
 
 
 @pytest.mark.slow
@@ -29,14 +29,14 @@ def test_sts_benchmark():
   assert rows.shape == (17256, 384)
   (a, b), gold = embedded["test"], splits["test"].scores
   similarities = {}
-  for name in (*FIGURES, "natsv", "sn+natsv"):
+  for name in (*SCORES, "natsv", "sn+natsv"):
     calibration = make_calibration(name).fit(rows)
     if name.endswith("natsv"):
-      figures = calibration.choose_k(*embedded["dev"], splits["dev"].scores)
-      assert len(figures) == 20 and figures[calibration.k] > figures[1] + 5
+      scores = calibration.choose_k(*embedded["dev"], splits["dev"].scores)
+      assert len(scores) == 20 and scores[calibration.k] > scores[1] + 5
     similarities[name] = cosine_similarity(calibration.transform(a), calibration.transform(b))
   found = {name: correlation(values, gold).spearman for name, values in similarities.items()}
-  assert {name: found[name] for name in FIGURES} == pytest.approx(FIGURES, abs=0.05)
+  assert {name: found[name] for name in SCORES} == pytest.approx(SCORES, abs=0.05)
   # As in the paper's table 5: SN helps a little, taking directions away much more.
   assert found["none"] < found["sn"] < found["natsv"] - 5 and found["sn"] < found["sn+natsv"] - 5
   gain = bootstrap_gain(similarities["none"], similarities["whitening"], gold)

@@ -54,7 +54,7 @@ def test_an_error_of_ours_becomes_one_line(tmp_path, capfd):
   index, folder = toy.corpus(tmp_path, ["one"] * 5)
   with pytest.raises(BertFlowError) as raised:
     run_beam(index, folder, FORMAT, functools.partial(toy.Model, toy.reject), toy.SETTINGS, parse_options(DIRECT, []))
-  assert str(raised.value) == "runner=DirectRunner: 5 sentences: too odd" and raised.value.argument == "runner"
+  assert "5 sentences: too odd" in str(raised.value) and raised.value.argument == "runner"
   assert len(pending(index, folder)[0]) == 1
   assert capfd.readouterr().err == ""
 

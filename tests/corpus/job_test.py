@@ -36,7 +36,7 @@ def test_normalized_vectors_and_their_folder(tmp_path):
   _, vectors = toy.read_npy(tmp_path / "out")
   a, b = (toy.vector(sentence).astype(np.float64) for sentence in "ab")
   np.testing.assert_allclose(vectors, [a / np.linalg.norm(a), b / np.linalg.norm(b)], rtol=1e-6)
-  with pytest.raises(ConfigError, match="another run: normalize True, now False"):
+  with rejected(ConfigError, "output_dir", match="normalize"):
     EmbeddingJob(JobSettings(**arguments)).run(toy.EMBEDDER)
 
 
@@ -59,8 +59,8 @@ def test_a_run_resumes(tmp_path):
   run_streaming(index, folder, FORMAT, toy.Model(again.extend), toy.SETTINGS)
   assert again == sentences[10:20] + sentences[40:]
   after = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
-  kept = [name for name in before if "00001-of" not in name]
-  assert len(kept) == 9 and all(before[name] == after[name] for name in kept)
+  finished = [name for name in before if "00001-of" not in name]
+  assert len(finished) == 9 and all(before[name] == after[name] for name in finished)
   np.testing.assert_array_equal(toy.read_npy(folder.folder)[1], [toy.vector(sentence) for sentence in sentences])
 
 
@@ -101,9 +101,9 @@ def test_another_version_is_rejected(tmp_path, monkeypatch):
   assert (run().records, run().records) == (2, 0)
   installed = importlib.metadata.version
   monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.8.7" if name == package else installed(name))
-  with rejected(ConfigError, "output_dir", match=f"{package}.*{installed(package)}.*, now .*9.8.7.*install"):
+  with rejected(ConfigError, "output_dir", match=package):
     run()
-  with pytest.raises(EncoderError, match=f"9.8.7.*{installed(package)}"):
+  with pytest.raises(EncoderError, match=package):
     pickle.loads(load)()
 
 
@@ -114,5 +114,5 @@ def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
   wrong = {"input": {"input": (f"{tmp_path}/a.parquet",), "column": "text"}}
   wrong["output_format"] = {"input": (f"{tmp_path}/a.txt",), "output_format": "parquet"}
   for argument, settings in wrong.items():
-    with rejected(ConfigError, argument, match=f"^{argument}: .*pip install pyarrow$"):
+    with rejected(ConfigError, argument, match="pyarrow"):
       EmbeddingJob(JobSettings(output_dir=f"{tmp_path}/out", **settings))

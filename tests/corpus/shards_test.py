@@ -124,8 +124,8 @@ def test_another_run_is_rejected(tmp_path):
   (tmp_path / "more.txt").write_text("x\n")
   begin(tmp_path)
   check_rejected(tmp_path, "input.kind", settings={"dim": 4, "input": {"kind": "tsv"}})
-  check_rejected(tmp_path, "dim 4, now 5", settings={"dim": 5, "input": {"kind": "text"}})
-  check_rejected(tmp_path, "new None, now 1", settings={**SETTINGS, "new": 1})
+  check_rejected(tmp_path, "dim", settings={"dim": 5, "input": {"kind": "text"}})
+  check_rejected(tmp_path, "new", settings={**SETTINGS, "new": 1})
   check_rejected(tmp_path, "more.txt", paths=("corpus.txt", "more.txt"))
   check_rejected(tmp_path, "corpus.txt", paths=("more.txt",))
   (tmp_path / "corpus.txt").write_text("two\n" * 25)
@@ -159,9 +159,9 @@ def test_two_runs_at_once_are_rejected(tmp_path):
   with Manifest(str(tmp_path / "out"), SETTINGS).lock():
     assert not os.listdir(tmp_path / "out")
     (tmp_path / "out" / LEFT).touch()  # of a worker that dies meanwhile
-    (tmp_path / "out/kept").touch()
+    (tmp_path / "out/of_another_program").touch()
     check_rejected(tmp_path, "another run uses")
-  (tmp_path / "out/kept").unlink()
+  (tmp_path / "out/of_another_program").unlink()
   assert not os.listdir(tmp_path / "out")
   running = tmp_path / "out" / LEFT.replace("4194304", str(os.getpid()))  # of a worker of a killed run
   of_another_host = tmp_path / "out" / LEFT.replace(files.HOST, "another-host")
@@ -175,9 +175,6 @@ def test_a_folder_that_cannot_be_made(tmp_path):
   toy.corpus(tmp_path, ["one"] * 5)
   for output in ("corpus.txt", "corpus.txt/below"):
     check_rejected(tmp_path, "cannot be created", output=output)
-
-
-FORMAT = InputFormat()
 
 
 def test_an_object_store(tmp_path):

@@ -1,20 +1,13 @@
 """Tests of hugging_face.py and of the transformer: values against NumPy, heads, halves, the vocabulary's length."""
 
-import gzip
-import hashlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors import safe_open
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.checkpoints.source import find
-from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.tiny import IDS, MASK
-from tests.testing import shared
 
 SAVED = "model.safetensors"
 
@@ -68,18 +61,6 @@ def test_heads_are_ignored_silently_and_a_missing_pooler_is_known(tmp_path, capf
   assert not any("pooler" in weight.name for weight in encoder.bert.weights)
   printed = "".join(capfd.readouterr())
   assert "cls.predictions" not in printed and "newly initialized" not in printed
-
-
-def test_packaged_mini_has_float16_weights_and_a_card_that_names_its_corpus():
-  folder, corpus = find(EncoderSettings()).folder, shared("text/corpus.txt.gz")
-  with safe_open(folder / SAVED, "numpy") as weights:
-    assert weights.metadata() == {"format": "pt"}
-    assert {weights.get_tensor(name).dtype for name in weights.keys()} == {np.dtype(np.float16)}  # noqa: SIM118
-  assert sum(path.stat().st_size for path in folder.iterdir()) < 12e6
-  card = (folder / "README.md").read_text()
-  with gzip.open(corpus) as text:
-    assert hashlib.sha256(text.read().rstrip(b"\n") + b"\n").hexdigest() in card
-  assert "Apache-2.0" in card
 
 
 def test_a_vocabulary_that_was_cut_off_is_named(tmp_path, caplog):

@@ -1,13 +1,10 @@
 """Settings of an encoder and the identity that holds them: what decides an embedding, and damaged values."""
 
-import dataclasses
-
 import pytest
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity, read_identity
-from bert_flow_tf.encoder.settings import COMPUTING, LOADING, NAME, POOLING, EncoderSettings, keyword_of
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError
-from run_scripts import common_flags
 from tests.testing import rejected
 
 VALUES = {
@@ -20,7 +17,6 @@ VALUES = {
   **EncoderSettings.of(sentence_embedding_type="avg-first-last", max_seq_length=64).saved(),
 }
 IDENTITY = EncoderIdentity.from_dict(VALUES, "here")
-FIELDS = {field.name: field for field in dataclasses.fields(EncoderSettings)}
 
 
 @pytest.mark.parametrize(
@@ -56,12 +52,6 @@ def test_damaged_identity(name):
       EncoderIdentity.from_dict(damaged, "here")
 
 
-def test_other_weights_come_first():
-  change = {"weights_sha256": "c" * 64, "max_seq_length": 32, "pooling": ["words"], "precision": "bfloat16"}
-  with pytest.raises(EncoderError, match=r": weights_sha256 "):
-    IDENTITY.check_same(EncoderIdentity.from_dict({**VALUES, **change}, "here"), "folder=exp/flow")
-
-
 def test_vectors_from_elsewhere():
   vectors = VectorsIdentity("GloVe, 300 dimensions")
   assert read_identity(vectors.to_dict(), "here") == vectors
@@ -71,20 +61,6 @@ def test_vectors_from_elsewhere():
   assert read_identity(None, "here") is None
   with pytest.raises(EncoderError):
     read_identity({}, "here")
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_field_is_a_flag_a_keyword_and_a_part_of_the_identity(name):
-  metadata = FIELDS[name].metadata
-  assert metadata["part"] in (NAME, LOADING, POOLING, COMPUTING) and metadata["help"]
-  assert (name in common_flags.encoder_flags()) == metadata.get("flag", True)
-  decides_how = metadata["part"] in (LOADING, POOLING)
-  saved = decides_how and metadata.get("saved", True)
-  keyword = keyword_of(FIELDS[name])
-  assert (keyword in IDENTITY.to_dict()) == saved
-  assert (keyword in IDENTITY.deciding()) == (saved and metadata.get("decides", True))
-  if decides_how:
-    assert EncoderSettings.of(**{keyword: FIELDS[name].default}) == EncoderSettings()
 
 
 def test_what_is_no_setting():

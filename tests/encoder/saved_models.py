@@ -102,6 +102,14 @@ def write_signatures(folder, dim=6, **outputs):
   return folder
 
 
+def write_function(folder, function, spec=None):
+  """Writes a function as the only signature; `spec`: its input, by default texts [n]."""
+  module = tf.Module()
+  module.call = tf.function(function, [spec or tf.TensorSpec([None], tf.string)])
+  tf.saved_model.save(module, str(folder), signatures=module.call)
+  return folder
+
+
 def write_tf1(folder):
   """Writes a SavedModel of TensorFlow 1."""
   builder = tf.compat.v1.saved_model.Builder(str(folder))

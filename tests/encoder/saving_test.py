@@ -40,7 +40,7 @@ def test_round_trip(tmp_path, pooler):
 
 
 def test_a_folder_that_transformers_saved_again(tmp_path):
-  """transformers keeps our checksums in config.json, which are not those of the weights that it has trained."""
+  """transformers keeps our checksums in config.json, which do not fit the weights that it has trained."""
   save_encoder(SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "source")), tmp_path / "saved")
   trained = tiny.save_tiny(tmp_path / "trained", tiny.random_weights(seed=1))
   shutil.copy(trained / "model.safetensors", tmp_path / "saved")

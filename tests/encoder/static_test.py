@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from safetensors import safe_open
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.encoder.checkpoints.source import find
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from tests.testing import rejected
 
@@ -46,13 +44,6 @@ def test_embeddings_are_numpys(static):
   assert static.encoder.num_hidden_layers == 0 and static.dim == 256
   # Whole texts by default, not the first 64 tokens.
   assert np.abs(static.encode(["dog " * 64 + "cat"]) - static.encode(["dog " * 64])).max() > 1e-3
-
-
-def test_the_graph_that_is_exported_agrees(static):
-  sentences = [f"{i} {'a b c ' * (i % 40)}" for i in range(300)] + ["..."]
-  ids, mask = pad_batch(static.encoder.tokenizer(sentences, static.max_seq_length))
-  batch = static.encoder.embed_batch(tf.constant(ids), tf.constant(mask), static.encoder.pooling())
-  np.testing.assert_allclose(batch, static.encode(sentences), atol=1e-6)
 
 
 def test_a_calibrated_model_is_saved_and_loaded(static, tmp_path):

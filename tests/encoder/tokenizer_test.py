@@ -1,4 +1,4 @@
-"""Tests of word_piece.py: token ids, also of unusual text; Japanese BERTs' are those of transformers."""
+"""Tests of word_piece.py: token ids, also of unusual text."""
 
 import concurrent.futures
 import json
@@ -9,11 +9,11 @@ import transformers
 
 from bert_flow_tf.encoder.text import word_piece
 from bert_flow_tf.encoder.text.folder import load_tokenizer
-from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_of_google, pad_batch
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_of_google
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.odd_text import odd_texts
-from tests.testing import REPO, shared
+from tests.testing import REPO, edit_json, shared
 
 MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
 _SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -85,16 +85,12 @@ def test_lower_case_by_config_else_by_name(folder, config, name, lower):
 
 
 def test_checksum_depends_on_vocabulary_and_settings(folder):
-  make = load_tokenizer
-  first = make(folder({"do_lower_case": True}, name="1"))
-  first(["dog"], 3)  # use does not change it
-  assert make(folder({"do_lower_case": True}, name="2")).checksum == first.checksum
-  others = [
-    make(folder({"do_lower_case": False}, name="3")),
-    make(folder({"strip_accents": False}, name="4")),
-  ]
-  others.append(make(folder({"do_lower_case": True}, [*PIECES[:-2], *PIECES[:-3:-1]], name="5")))
-  assert len({first.checksum, *(other.checksum for other in others)}) == 4
+  lower = {"do_lower_case": True}
+  folders = [folder(lower, name="1"), folder(lower, name="2"), folder({"do_lower_case": False}, name="3")]
+  folders.append(folder({"strip_accents": False}, name="4"))
+  folders.append(folder(lower, [*PIECES[:-2], *PIECES[:-3:-1]], name="5"))
+  first, same, *others = [load_tokenizer(path).checksum for path in folders]
+  assert first == same and len({first, *others}) == 4
 
 
 def test_renamed_special_tokens(folder):
@@ -134,7 +130,7 @@ def test_text_that_the_vocabulary_does_not_know(caplog):
   for _ in range(2):  # one warning a tokenizer
     tokenizer(["我喜欢这部电影。", "A man eats."])
   (record,) = caplog.records
-  assert record.levelname == "WARNING" and "of the word pieces are [UNK]" in record.getMessage()
+  assert "[UNK]" in record.getMessage()
 
 
 def test_text_that_is_cut_off(caplog):
@@ -146,14 +142,7 @@ def test_text_that_is_cut_off(caplog):
   for _ in range(2):  # one warning a tokenizer
     tokenizer(["a dog " * 62, "a dog"])
   (record,) = caplog.records
-  assert record.getMessage() == "49% of the text is beyond max_seq_length=64 tokens and not read"
-
-
-def test_pad_batch():
-  ids, mask = pad_batch([np.array([2, 9, 3], np.int32), np.array([2, 3], np.int32)], pad_id=7)
-  assert ids.dtype == mask.dtype == np.int32
-  np.testing.assert_array_equal(ids, [[2, 9, 3], [2, 3, 7]])
-  np.testing.assert_array_equal(mask, [[1, 1, 1], [1, 1, 0]])
+  assert "49%" in record.getMessage() and "max_seq_length=64" in record.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -259,7 +248,6 @@ def test_folders_of_google_by_name_or_by_pieces(tmp_path, name, pieces, lower):
 def test_a_japanese_tokenizer_is_rejected(tmp_path):
   folder = tiny.save_tiny(tmp_path)
   for name in ("tokenizer_config.json", "config.json"):
-    values = json.loads((folder / name).read_text())
-    (folder / name).write_text(json.dumps(values | {"tokenizer_class": "BertJapaneseTokenizer"}))
+    edit_json(folder / name, tokenizer_class="BertJapaneseTokenizer")
     with pytest.raises(EncoderError, match=f"{name}: .*BertJapaneseTokenizer"):
       load_tokenizer(folder)

@@ -72,8 +72,8 @@ def test_constant_dimensions_are_named_once(caplog):
   flow = Glow(config(n_levels=2, depth=1), 8, seed=0)
   with caplog.at_level("WARNING"):
     flow.initialize(constant_columns([1, 4, 6]))
-  messages = [record.getMessage() for record in caplog.records if "no variance" in record.getMessage()]
-  assert messages == ["3 of 8 embedding dimensions have no variance and keep scale 1: index 1, 4, 6"]
+  (message,) = [record.getMessage() for record in caplog.records if "no variance" in record.getMessage()]
+  assert "1, 4, 6" in message
   assert flow.constant_dimensions == [1, 4, 6]
   assert Glow(config(n_levels=1, depth=1), 8).constant_dimensions == []
 
