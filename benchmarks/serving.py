@@ -55,11 +55,11 @@ def under_load(
   def client(number):
     rng, latencies, wrong = np.random.default_rng(number), [], 0
     while time.perf_counter() < until:
-      chosen = rng.choice(len(sentences), rng.integers(1, 4))
+      places = rng.choice(len(sentences), rng.integers(1, 4))
       start = time.perf_counter()
-      answer = model("serving_default", [sentences[i] for i in chosen])
+      answer = model("serving_default", [sentences[i] for i in places])
       latencies.append(time.perf_counter() - start)
-      wrong += answer.shape != expected[chosen].shape or not np.abs(answer - expected[chosen]).max() <= allowed
+      wrong += answer.shape != expected[places].shape or not np.abs(answer - expected[places]).max() <= allowed
     return latencies, wrong
 
   with concurrent.futures.ThreadPoolExecutor(clients) as pool:

@@ -74,7 +74,7 @@ class PaddedPairs:
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of ids and masks of both sides."""
     sides = tf.nest.map_structure(tf.constant, self._sides)
-    return positions.map(lambda chosen: tf.nest.map_structure(lambda side: tf.gather(side, chosen), sides))
+    return positions.map(lambda batch: tf.nest.map_structure(lambda side: tf.gather(side, batch), sides))
 
   def embed(self, features: Any, dropout_seed: Any) -> list[tf.Tensor]:
     """Embeds both sides at once: two float32 [batch, dim]."""
@@ -142,7 +142,7 @@ def run_task(benchmark: Any, task: TaskData, fitter: Fitter) -> dict[str, Any]:
 
   methods = {OURS: lambda: measure.seconds(ours), ORIGINAL: lambda: measure.seconds(original)}
   rounds = measure.in_turns(methods, benchmark.settings.repeats)
-  seconds = {method: [taken for taken, _ in results] for method, results in rounds.items()}
+  seconds = {method: [duration for duration, _ in results] for method, results in rounds.items()}
   figures = {}
   for method, results in rounds.items():
     figures[method] = dict(zip(("without_flow", "with_flow"), results[-1][1], strict=True))

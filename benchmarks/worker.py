@@ -66,13 +66,13 @@ class OnnxRuntime:
     order = np.argsort([-len(row) for row in ids], kind="stable")
     embeddings: Any = None
     for start in range(0, len(ids), batch_size):
-      chosen = order[start : start + batch_size]
-      longest = len(ids[chosen[0]])
-      padded = np.array([ids[i] + [self.tokenizer.pad_token_id] * (longest - len(ids[i])) for i in chosen], np.int64)
-      mask = (np.arange(longest) < np.array([[len(ids[i])] for i in chosen])).astype(np.int64)
+      batch = order[start : start + batch_size]
+      longest = len(ids[batch[0]])
+      padded = np.array([ids[i] + [self.tokenizer.pad_token_id] * (longest - len(ids[i])) for i in batch], np.int64)
+      mask = (np.arange(longest) < np.array([[len(ids[i])] for i in batch])).astype(np.int64)
       (rows,) = self.session.run(None, {"ids": padded, "mask": mask})
       embeddings = np.empty([len(ids), rows.shape[1]], np.float32) if embeddings is None else embeddings
-      embeddings[chosen] = rows
+      embeddings[batch] = rows
     return embeddings
 
 

@@ -169,7 +169,7 @@ class SentenceModel:
 
     Raises:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.
-      EncoderError: the encoder cannot be loaded or is another than in the fit, or nothing names it.
+      EncoderError: the encoder cannot be loaded, is not named, or differs from the encoder of the fit.
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
@@ -295,12 +295,12 @@ class SentenceModel:
     """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
 
     Args:
-      sentences: a list of str, or another collection as `check_sentences` takes it; or pairs, as a `SentencePairs`, a
-        tuple of two collections, or a collection of tuples of two str.
+      sentences: a list of str, or another ordered collection, such as a NumPy array or a tf.data.Dataset; or pairs: a
+        `SentencePairs`, a tuple of two collections, or a collection of tuples of two str.
         Every occurrence counts. The flow's loss is a mean over pairs of sentences: of a plain list it takes neighbors.
       calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening",
         "soft-whitening+characters", ...; or "auto", which compares some of them without labels. None for the
-        recipe's of `from_pretrained`, or for a flow.
+        calibration of the recipe in `from_pretrained`; without a recipe, for a flow.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
         CPUs) or "multi_worker_mirrored"; None for the strategy of the current scope, else of the settings.

@@ -29,7 +29,7 @@ FRAMES = (
 QUERIES = ("A musician plays on a stage.", "Where can I get my bicycle repaired?", "The government raises a tax.")
 
 
-def made_corpus(n: int) -> list[str]:
+def synthetic_corpus(n: int) -> list[str]:
   """Returns n distinct sentences: the packaged samples, then the same sentences in other frames."""
   splits = [split for task in ("sample", "hard-sample") for split in load_task(task).splits.values()]
   sentences = itertools.chain.from_iterable([*split.sentences_a, *split.sentences_b] for split in splits)
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     lines = options.corpus.read_text(encoding="utf-8").splitlines()
     corpus = [line for line in lines if line.strip()]
   else:
-    corpus = made_corpus(options.n)
+    corpus = synthetic_corpus(options.n)
   queries = options.query or list(QUERIES)
 
   # The calibration is fitted on the corpus itself: that needs no labels.

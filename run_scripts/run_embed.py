@@ -40,7 +40,7 @@ def check_flags() -> None:
   names.append("flow_folder")
   names.remove("saved_model_output")
   if FLAGS.saved_model is not None:
-    common_flags.reject(names, "no use with saved_model, which contains its own; leave one out")
+    common_flags.reject(names, "no use with saved_model, which contains an encoder and its settings; leave one out")
   common_flags.check_calibration_flags()
 
 

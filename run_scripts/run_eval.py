@@ -49,8 +49,8 @@ def define_flags():
     "File of similarities, in place of an encoder: a TSV with the columns gold and one or more methods, as "
     "test_results.tsv; or with --task one similarity per line.",
   )
-  flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split; the task's own if not given.")
-  flags.DEFINE_enum("metric", None, ["correlation", "auc"], "The task's own, or correlation, if not given.")
+  flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split. Default: the task's.")
+  flags.DEFINE_enum("metric", None, ["correlation", "auc"], "Score. Default: the task's, or correlation.")
   common_flags.define_senteval_flags()
   flags.DEFINE_list("senteval_tasks", None, "SentEval's names of tasks; default: those whose data exists.")
   common_flags.define_output_folder("Folder for results.json, report.html and, by task, test_results.tsv.")

@@ -16,7 +16,7 @@ from absl import flags
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.serving.client import make_client, read_pairs
-from run_scripts import runner
+from run_scripts import quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -38,8 +38,8 @@ def main() -> None:
   arguments = {"model_name": FLAGS.model_name, "version": FLAGS.version, "timeout": FLAGS.timeout}
   if FLAGS.golden is not None:
     if FLAGS.input:
-      raise ConfigError("input: has no use with golden, which has its own pairs", argument="input")
-    with make_client(FLAGS.server, **arguments) as client:
+      raise ConfigError("input: has no use with golden, which contains the pairs", argument="input")
+    with _client(arguments) as client:
       count, difference = client.check(FLAGS.golden)
     print(f"{counted(count, 'pair')}, largest difference from {FLAGS.golden}: {difference:.1e}")
     return
@@ -47,11 +47,18 @@ def main() -> None:
     raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
   pairs = read_pairs(FLAGS.input[0])
-  with make_client(FLAGS.server, **arguments) as client:
+  with _client(arguments) as client:
     for start in range(0, len(pairs), FLAGS.predict_batch_size):
       batch = pairs[start : start + FLAGS.predict_batch_size]
       for score, (a, b) in zip(client.similarities(batch), batch, strict=True):
         print(f"{score:.4f}\t{a}\t{b}")
+
+
+def _client(arguments):
+  """Returns the server's client. TensorFlow, which gRPC needs, is imported without its lines."""
+  if "://" not in FLAGS.server:
+    quiet.import_tensorflow()
+  return make_client(FLAGS.server, **arguments)
 
 
 console = runner.command(define_flags, main, resumes=False)

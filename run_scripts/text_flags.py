@@ -38,8 +38,11 @@ def check_output_file(name: str = "output") -> None:
   if path is None:
     return
   is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
-  if is_other or not pathlib.Path(path).absolute().parent.is_dir():
+  folder = pathlib.Path(path).absolute().parent
+  if is_other or not folder.is_dir():
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
+  if not os.access(folder, os.W_OK):
+    raise ConfigError(f"{name}={path}: the folder {folder} cannot be written; choose another folder", name)
   if path.lower().endswith(_OTHER_PACKINGS):
     raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
 

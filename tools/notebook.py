@@ -45,6 +45,6 @@ def run(notebook: nbformat.NotebookNode) -> None:
 
 
 if __name__ == "__main__":
-  made = make()
-  run(made)
-  nbformat.write(made, NOTEBOOK)
+  tour = make()
+  run(tour)
+  nbformat.write(tour, NOTEBOOK)

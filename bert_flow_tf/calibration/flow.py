@@ -119,7 +119,7 @@ def read_calibration(folder: str | os.PathLike) -> tuple[Any, Any, Any]:
   if not archive.is_in(folder, KIND):
     inside = [str(pathlib.Path(folder, name)) for name in saved_calibrations(folder)]
     if inside:
-      raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; name a folder of these", argument="folder")
+      raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; name one of these folders", argument="folder")
     parent = pathlib.Path(folder).parent
     beside = [str(parent / name) for name in saved_calibrations(parent)]
     if beside and not pathlib.Path(folder).exists():

@@ -121,7 +121,7 @@ class Moments:
     """Raises an error if an array that is 0 for each constant dimension or direction is all 0."""
     if not np.any(varying):
       rows = f"{self.count} that are equal up to float32 rounding"
-      raise CalibrationError(f"embeddings: expected rows that differ, got {rows}", "embeddings")
+      raise CalibrationError(f"embeddings: expected texts or vectors that differ, got {rows}", "embeddings")
 
 
 def directions(matrix: np.ndarray, mean_square: np.ndarray) -> Directions:

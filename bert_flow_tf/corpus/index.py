@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -83,6 +84,9 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   paths: dict[str, None] = {}
   for pattern in patterns:
     matches = storage.find(pattern)
+    if pattern and not matches and storage.is_local(pattern) and os.path.isdir(storage.absolute(pattern)):
+      expected = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
+      raise ConfigError(f"input={pattern}: a folder; expected {expected}", argument="input")
     if not matches:
       raise ConfigError(f"input={pattern}: no such file; expected files or globs", argument="input")
     paths.update(dict.fromkeys(matches))

@@ -89,13 +89,13 @@ class JobSettings(Settings):
     if kind == PARQUET:
       import_parquet("input")
     # Without a column its name says which it is; a text has none, unless its first line has several.
-    column, header = self.column, self.header
+    column, header, width = self.column, self.header, None
     if column is None and (kind != TEXT or self.input_format is None):
       inferred = sentence_format(paths[0], kind, header, hint="; --column names it, or --input_format=text takes lines")
-      kind, column, header = inferred.kind, inferred.column, inferred.header
+      kind, column, header, width = inferred.kind, inferred.column, inferred.header, inferred.width
     columns = {"column": column, "id_column": self.id_column}
     header = kind in (TSV, CSV) and has_header(columns.items(), header)
-    return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes)
+    return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes, width)
 
 
 def _common_kind(paths):

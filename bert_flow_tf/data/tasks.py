@@ -212,9 +212,7 @@ class DataSettings(Settings):
 
   # An experiment's name begins with the task; the same task from another folder is the same data.
   task: str = setting("sample", f"One of {', '.join(task_names())}.", named=False, alias="task_name")
-  data_dir: str | None = setting(
-    None, "Folder of data files, or the task's own folder in it: docs/data.md.", named=False
-  )
+  data_dir: str | None = setting(None, "Folder of data files, or the task's folder in it: docs/data.md.", named=False)
   tfds_data_dir: str | None = setting(
     None, "Folder of TensorFlow Datasets, used if data_dir is not given.", named=False
   )
@@ -235,15 +233,15 @@ def load_task(
 
   Args:
     name: a task's name or alias.
-    data_dir: folder of downloaded files in the layout of SentEval or GLUE, or the task's own folder in it
+    data_dir: folder of downloaded files in the layout of SentEval or GLUE, or the task's folder in it
       (docs/data.md); for `custom` the file; None for TensorFlow Datasets. `sample` and
       `hard-sample` ignore it.
     tfds_data_dir: folder of TensorFlow Datasets; None for its default (TFDS_DATA_DIR, ~/tensorflow_datasets).
     stsb_gold: the STS benchmark's sts-test.csv, for STS-B from TensorFlow Datasets; None to download it.
     kinds: the allowed kinds of task; KINDS for all.
-    as_published: whether labels are those that the published code reads. A training has the label 0, or contradiction,
-      for every pair of test and of STS-12 to STS-16; the file of MNLI's dev is read with the first annotator's label,
-      not the agreed one.
+    as_published: whether labels are read as by the published code: every pair of a test split and of STS-12 to STS-16
+      has the label 0 or contradiction in a training, and pairs of MNLI's dev split have the first annotator's label in
+      place of the agreed label.
 
   Returns:
     TaskData.

@@ -20,11 +20,11 @@ class SentenceEncoder(TransformerEncoder):
 
       encoder = SentenceEncoder.from_pretrained("mini")
       embeddings = encoder.encode(["A man is eating.", "A woman reads."])  # float32 [2, 256]
-      encoder = SentenceEncoder(model, tokenizer)  # a TFBertModel of your own, which stays what it is
+      encoder = SentenceEncoder(model, tokenizer)  # your TFBertModel, which is not changed
       layer = encoder.as_layer(trainable=True)  # a Keras layer from sentences to embeddings
 
   Args:
-    bert: a transformers.TFBertModel or one of its kin, whose variables the encoder computes on; or a `LoadedModel`.
+    bert: transformers' TFBertModel, TFRobertaModel, ..., whose variables the encoder computes on; or a `LoadedModel`.
     tokenizer: transformers' BertTokenizer or a fast tokenizer, its folder, or a `SentenceTokenizer`.
     token_weights: weights of tokens in the mean; None for equal ones.
     settings: `EncoderSettings`, of which a TFBertModel takes the precision.

@@ -62,7 +62,7 @@ class EncoderSettings(Settings):
   )
   model_cache_dir: str | None = setting(
     None,
-    "Cache folder of the model hub; default: the hub's own.",
+    "Cache folder of the model hub; default: the hub's default folder.",
     part=LOADING,
     keyword="cache_dir",
     saved=False,

@@ -157,7 +157,7 @@ class TransformerEncoder(TextEncoder):
       max_seq_length = min(self.declared.max_seq_length, limit)
     if not is_integer(max_seq_length, 3) or max_seq_length > limit:
       expected = f"an integer from 3 (a token between [CLS] and [SEP]) to {limit}, the positions of '{self.name}'"
-      raise EncoderError(f"max_seq_length={max_seq_length}: expected {expected}", argument="max_seq_length")
+      raise EncoderError(f"max_seq_length={max_seq_length!r}: expected {expected}", argument="max_seq_length")
     return int(max_seq_length)
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:

@@ -30,10 +30,10 @@ _MERGE = "adapters and layers of your own cannot be used: merge them into the we
 
 
 def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer]:
-  """Returns the two parts for a TFBertModel, which stays what it is, and a tokenizer or the folder of one.
+  """Returns the two parts for a TFBertModel, which is not changed, and a tokenizer or its folder.
 
   Raises:
-    EncoderError: it is no TFBertModel or one of its kin, or computes something else, as with adapters.
+    EncoderError: it is no TensorFlow model of transformers, or computes something else, as with adapters.
   """
   transformers: Any = sys.modules.get("transformers")  # an object of it is here only if the user imported it
   kind = getattr(transformers, "TFPreTrainedModel", None)

@@ -73,7 +73,7 @@ def bootstrap_gain(
     gains += 100.0 * len(rows) / pairs * resampled
   undefined = int(np.isnan(gains).sum())
   if undefined:
-    reason = f"{undefined} of {n_boot} resamples of {pairs} pairs have scores that do not differ: no interval"
+    reason = f"{undefined} of {n_boot} resamples of {pairs} pairs have scores that do not differ"
     return Gain(gain, math.nan, math.nan, level, pairs, reason, metric)
   low, high = np.quantile(gains, [(1 - level) / 2, (1 + level) / 2])
   return Gain(gain, float(low), float(high), level, pairs, metric=metric)

@@ -89,11 +89,13 @@ def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), for_similarit
   where a calibration helps: they get no warning.
   """
   rows = np.asarray(sample(embeddings), np.float64)
+  measured = "embeddings"
   if shares:
+    measured = "weighted sum of the views"
     rows = _weighted_sum(np.split(rows, len(shares), axis=1), shares)
   measures: dict[str, Any] = dict(spread(rows))
   cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
-  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
+  logging.info("%s: mean cosine of random pairs %.2f, participation ratio %.3f", measured, cosine, ratio)
   if for_similarity and not has_cone(embeddings, shares):
     measures["warning"] = _NO_CONE
     logging.warning("%s", _NO_CONE)

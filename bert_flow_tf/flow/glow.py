@@ -156,7 +156,7 @@ class Glow(FlowLayer):
   def training_seed(self, training: bool | None) -> tf.Tensor | None:
     """Returns a new seed of dropout while training; warns of weights that lack their initialization."""
     if training is True and self.needs_initialization:
-      logging.warning("%s: trained without adapt(data): it starts as it was made, far from the data", self.name)
+      logging.warning("%s: trained without adapt(data): its initial weights do not fit the data", self.name)
     return super().training_seed(training)
 
   def transform(self, embeddings: Any) -> tf.Tensor:

@@ -39,7 +39,11 @@ def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, An
   for name in sums.keys() - {_VALUES}:
     if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
       raise ValueError(f"{KEY} names {name!r}, which is not in the folder")
-    if folder is not None and sums[name] != of_file(pathlib.Path(folder, name)):
+    if folder is None:
+      continue
+    if not pathlib.Path(folder, name).is_file():
+      raise ValueError(f"{name} is missing")
+    if sums[name] != of_file(pathlib.Path(folder, name)):
       raise ValueError(f"{name} does not have its checksum")
   return others
 

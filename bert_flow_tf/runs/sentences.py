@@ -1,5 +1,6 @@
 """Results in words: tables of scores, and sentences for the terminal, the log and the page of a run."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -228,7 +229,7 @@ def question(result: TaskResult) -> str:
   if spec.kind != BINARY:
     grade = f"a grade, its gold, from {_range(result)}"
   return (
-    f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's own grade is the "
+    f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's grade is the "
     "cosine of the embeddings of the two. Spearman, Pearson and AUC say how well both agree: 100 is the best."
   )
 
@@ -239,7 +240,7 @@ def _range(result):
   low, high = spec.scale
   if result.pairs is not None:
     low, high = np.nanmin(result.pairs.scores), np.nanmax(result.pairs.scores)
-  # A file of the user's own has grades of the user's own.
+  # The grades of a user's file have any range.
   if spec.load == find_task("custom").load or spec.scale != SCALE:
     return f"{low:g}, the least similar, to {high:g}, the most similar"
   # SICK's lowest grade is 1.
@@ -247,6 +248,8 @@ def _range(result):
 
 
 def _interval(gain):
+  if math.isnan(gain["gain"]):
+    return f"not defined ({gain['reason']})"
   if gain["reason"]:
     return f"{gain['gain']:+.2f}, no interval: {gain['reason']}"
   return f"{gain['gain']:+.2f}, {100 * gain['level']:.0f}% interval {gain['low']:+.2f} to {gain['high']:+.2f}"

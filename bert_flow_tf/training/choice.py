@@ -71,7 +71,7 @@ def choose_calibration(
     fitted[name] = calibration
     scores[name] = mixtures.agreement(np.asarray(of_originals), np.asarray(of_mixed))
   if np.isnan(list(scores.values())).any():
-    raise CalibrationError("calibration=auto: all sentences look alike to a calibration; expected more, and different")
+    raise CalibrationError("calibration=auto: the sentences do not differ after a calibration; expected more sentences")
 
   best_first = sorted(scores, key=lambda name: -scores[name])
   agreement = {name: scores[name] for name in best_first}
@@ -81,5 +81,5 @@ def choose_calibration(
   if not are_words and not isotropy.has_cone(rows, shares):
     logging.info("auto: %s, because %s", NONE, _NO_CONE)
     return Choice(make_calibration(NONE, shares).fit(rows), agreement, len(mixtures.originals), seed, _NO_CONE)
-  logging.info("auto: %s taken. This compares calibrations; it does not tell whether one helps", best_first[0])
+  logging.info("auto: %s selected. This compares calibrations; it does not tell whether one helps", best_first[0])
   return Choice(fitted[best_first[0]], agreement, len(mixtures.originals), seed)

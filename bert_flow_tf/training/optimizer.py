@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.progress import counted
 
 # Names of variables that are not decayed: the published code's, and ModernBERT's normalizations. No variable of
 # a flow matches: all of them decay.
@@ -108,10 +109,10 @@ def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) ->
     raise ConfigError(f"num_train_epochs={num_train_epochs}: expected a positive number", argument="num_train_epochs")
   steps = int(num_pairs / train_batch_size * num_train_epochs)
   if steps < 1:
+    passes = f"{counted(num_train_epochs, 'epoch', 'g')} of {counted(num_pairs, 'pair')} of sentences"
+    message = f"train_batch_size={train_batch_size}: {passes} make no step"
     raise ConfigError(
-      f"train_batch_size={train_batch_size}: {num_pairs} pairs of sentences are too few, {num_train_epochs:g} epochs "
-      "of them make no step; give more sentences, a smaller batch size or more epochs",
-      argument="train_batch_size",
+      f"{message}; give more sentences, a smaller batch size or more epochs", argument="train_batch_size"
     )
   return steps
 

@@ -150,10 +150,10 @@ class MaskedBatches:
 
   def __call__(self, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns ids and mask, int32 [batch, seq_len]; positions [masked, 2], row and column; labels [masked]."""
-    chosen = self._sentences_of(step)
-    inside = np.arange(self._lengths[chosen].max()) < self._lengths[chosen][:, np.newaxis]
+    batch = self._sentences_of(step)
+    inside = np.arange(self._lengths[batch].max()) < self._lengths[batch][:, np.newaxis]
     ids = np.full(inside.shape, PAD, np.int32)
-    ids[inside] = np.concatenate([self._rows[i] for i in chosen])
+    ids[inside] = np.concatenate([self._rows[i] for i in batch])
     candidates = inside & ~np.isin(ids, (CLS, SEP))
     rng = np.random.default_rng([self._seed, step, 1])
     masked, positions, labels = mask_pieces(ids, candidates, self._vocab_size, rng)

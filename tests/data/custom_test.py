@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 
+from bert_flow_tf.corpus.index import ShardReader, build_index
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.data.readers import records
@@ -191,6 +192,34 @@ def test_sentences_are_the_same_in_every_format_and_command(file, name, content)
   assert [text for _, text in corpus] == ["a", "b, c"]
   with rejected(ConfigError, "input"):
     records.read_pairs(str(path))
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.csv", "One\nOne, two\n"), ("a.tsv", "One\nOne\ttwo\n")])
+def test_a_sentence_is_not_cut_off_at_a_separator(file, name, content):
+  path = str(file(content, name))
+  input_format = JobSettings(output_dir="x").format_of([path])
+  with pytest.raises(DataError, match=r"(record|line) 2: 2 columns"):
+    records.read_sentences([path], input_format)
+  index = build_index([path], input_format, 10, 1000)
+  shard = ShardReader(input_format).read(index.shards[0])
+  assert [record.text for record in shard.records] == ["One"]
+  assert [(bad.line, bad.kind) for bad in shard.bad] == [(2, "columns")]
+
+
+@pytest.mark.parametrize(
+  ("name", "header"),
+  [
+    ("a.csv", "sentence1;sentence2;score"),
+    ("a.csv", "sentence1\tsentence2"),
+    ("a.csv", "id;text"),
+    ("a.tsv", "sentence1,sentence2"),
+    ("a.txt", "Sentence1; Sentence2"),
+  ],
+)
+def test_names_of_columns_with_the_separator_of_other_files(file, name, header):
+  path = file(f"{header}\nA man.;A woman.;3,5\n", name)
+  with rejected(DataError, "data_dir", match="line 1"):
+    load_task("custom", data_dir=path)
 
 
 @pytest.mark.parametrize(

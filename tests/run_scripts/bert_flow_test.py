@@ -53,6 +53,7 @@ WRONG = {
   "fitt": "'fitt' is no command",
   "score": "--input: missing",
   "score absent.tsv": "--input=absent.tsv: no such file",
+  "score .": "--input=.: a folder",
   "score one.tsv": "one.tsv: has 1 column (1), expected sentence1 and sentence2",
   "score ragged.tsv": "ragged.tsv, line 2: 1 column",
   "score bytes.tsv": "bytes.tsv, line 1: byte 0xff",

@@ -89,6 +89,13 @@ def test_a_string_match_without_a_score():
   assert lines[1].endswith("characters not defined (all equal)")
 
 
+def test_a_gain_that_is_not_defined():
+  result = result_of(*BETTER)
+  gain = {**result.gains["test"]["with_flow"], "gain": math.nan, "reason": "1 scored pair"}
+  line, *_ = sentences.comparisons(dataclasses.replace(result, gains={"test": {"with_flow": gain}}))
+  assert line.endswith(": not defined (1 scored pair)")
+
+
 def test_a_method_that_harms_is_warned_of(caplog, capsys):
   results = [result_of(*WORSE), result_of(*BETTER, ("sn", 0.1), name="SICK-R")]
   warnings = sentences.warnings(results[0], "STS-B ")

@@ -53,24 +53,24 @@ class Soak:
     return found[0] == found[1]
 
   def chains(self, number, kills):
-    """Makes chains until there were so many kills; returns (kills, chains, chains with an identical result)."""
-    made = ended = identical = 0
-    while made < kills:
+    """Makes chains until `kills` kills; returns (kills, chains, chains with an identical result)."""
+    killed = ended = identical = 0
+    while killed < kills:
       self._clear()
       in_chain, status = 0, None
-      while in_chain < _CHAIN and made < kills:
+      while in_chain < _CHAIN and killed < kills:
         status = self._run(self._moment(), number)
         if status != _SIGNALS[number]:
           break
-        made, in_chain = made + 1, in_chain + 1
+        killed, in_chain = killed + 1, in_chain + 1
         self._check_interrupted(number)
         if in_chain == 3:
           self._spoil()
       if in_chain:
         status = self._run() if status == _SIGNALS[number] else status
         ended, identical = ended + 1, identical + self._check_end(status, f"after {in_chain} kills")
-        print(f"  {made} kills", flush=True)
-    return made, ended, identical
+        print(f"  {killed} kills", flush=True)
+    return killed, ended, identical
 
   def full(self):
     """Fills a small disk, then enlarges it; returns (number of sizes, identical results)."""
@@ -197,8 +197,8 @@ def main():
     again = soak.undisturbed()
     print(f"| {name} | undisturbed: {soak._seconds:.1f} s, the second identical: {again}", flush=True)
     for number, kills in zip(_SIGNALS, (arguments.kills, arguments.signals, arguments.signals), strict=True):
-      made, ended, identical = soak.chains(number, kills)
-      print(f"| {name} | {number.name} | {made} | {identical} of {ended} identical", flush=True)
+      killed, ended, identical = soak.chains(number, kills)
+      print(f"| {name} | {number.name} | {killed} | {identical} of {ended} identical", flush=True)
     if arguments.full:
       print("| {} | disk full | {} | {} identical".format(name, *soak.full()), flush=True)
     print(f"{name}: {len(soak.failures)} failures", flush=True)

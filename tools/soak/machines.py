@@ -23,14 +23,14 @@ class Machines(contextlib.ExitStack):
     self._log = self.enter_context(open(log, "ab"))  # noqa: SIM115 closed with the others
     self._running, self._ends = [], []
     self.addresses = {name: f"198.18.0.{number}" for number, name in enumerate(names, start=1)}
-    with contextlib.ExitStack() as made:
+    with contextlib.ExitStack() as cleanup:
       _ip("link", "add", _BRIDGE, "type", "bridge")
-      made.callback(_ip, "link", "del", _BRIDGE)
+      cleanup.callback(_ip, "link", "del", _BRIDGE)
       _ip("link", "set", _BRIDGE, "up")
       for name in names:
-        self._add(name, made)
-      made.callback(self.stop)
-      self.push(made.pop_all())
+        self._add(name, cleanup)
+      cleanup.callback(self.stop)
+      self.push(cleanup.pop_all())
 
   def slow(self, delay=0.0, loss=0.0):
     """Gives every link a delay in seconds and a share of lost packets; fast and whole without them."""
@@ -71,14 +71,14 @@ class Machines(contextlib.ExitStack):
       time.sleep(0.5)
     raise TimeoutError(f"no server on port {port} of {name}; see {self._log.name}")
 
-  def _add(self, name, made):
+  def _add(self, name, cleanup):
     inside, end = _namespace(name), f"{_BRIDGE}-{len(self._ends)}"
     _ip("netns", "add", inside)
-    made.callback(_ip, "netns", "del", inside)
+    cleanup.callback(_ip, "netns", "del", inside)
     # Beam's job server tells its workers this machine's name. For them, that is the first machine.
     hosts = pathlib.Path("/etc/netns", inside, "hosts")
     hosts.parent.mkdir(parents=True)
-    made.callback(shutil.rmtree, hosts.parent)
+    cleanup.callback(shutil.rmtree, hosts.parent)
     hosts.write_text(f"127.0.0.1 localhost\n{next(iter(self.addresses.values()))} {socket.gethostname()}\n")
     _ip("link", "add", end, "type", "veth", "peer", "name", "uplink", "netns", inside)
     _ip("link", "set", end, "master", _BRIDGE, "up")

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from bert_flow_tf.data.readers.binary import open_reader
-from bert_flow_tf.data.readers.text import JSONL, PARQUET, TEXT, TFRECORD, TSV, InputFormat, kind_of
+from bert_flow_tf.data.readers.text import CSV, JSONL, PARQUET, TEXT, TFRECORD, TSV, InputFormat, kind_of
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import counted
 
@@ -14,6 +14,9 @@ SENTENCE, PAIR, SCORE = "sentence", ("sentence1", "sentence2"), "score"
 _SYNONYMS = {"text": SENTENCE}
 # Columns of a file without their names, by the number of columns; the score of three may also be the first.
 _PLACES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
+# What separates the columns, for errors.
+_SEPARATORS = {CSV: "commas, or tabs in a file whose name ends in .tsv"}
+_SEPARATORS |= dict.fromkeys([TEXT, TSV], "tabs, or commas in a file whose name ends in .csv")
 EXPECTED = "sentence; sentence1 and sentence2; or sentence1, sentence2 and score"
 
 
@@ -65,6 +68,8 @@ def choose_columns(path: str, kind: str | None = None, header: bool | None = Non
   rows = _first_rows(path, kind)
   names = rows[0]
   roles = _roles_of(names)
+  if not roles and len(names) == 1 and header is not False:
+    _check_separator(path, kind, names[0])
   if kind in (JSONL, PARQUET):
     if not roles and len(names) == 1:
       roles = {SENTENCE: names[0]}
@@ -81,6 +86,17 @@ def choose_columns(path: str, kind: str | None = None, header: bool | None = Non
     raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}")
   numbers = [str(number) for number in range(1, len(names) + 1)]
   return Columns(path, kind, False, _roles_by_place(names), numbers)
+
+
+def _check_separator(path: str, kind: str, line: str) -> None:
+  """Raises a DataError if the first line has the names of columns, but with the separator of another kind of files."""
+  expected = _SEPARATORS.get(kind)
+  for separator, name in ((";", "semicolons"), (",", "commas"), ("\t", "tabs")):
+    fields = [field.strip() for field in line.split(separator)]
+    if expected is None or len(fields) < 2 or " " in "".join(fields) or not _roles_of(fields):
+      continue
+    message = f"{path}, line 1: the names of the columns are separated by {name}"
+    raise DataError(f"{message}; expected {expected}")
 
 
 def _first_rows(path: str, kind: str) -> list[list[str]]:

@@ -168,7 +168,10 @@ def sentence_format(
   (column,) = columns.need(SENTENCE, argument=argument, hint=hint)
   if columns.kind == TEXT:
     return InputFormat()
-  return InputFormat(columns.kind, column, header=columns.header)
+  width = None
+  if columns.kind in (TSV, CSV) and not columns.header:
+    width = len(columns.names)
+  return InputFormat(columns.kind, column, header=columns.header, width=width)
 
 
 def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -> bool:

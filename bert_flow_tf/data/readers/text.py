@@ -27,7 +27,10 @@ UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 @dataclasses.dataclass(frozen=True)
 class InputFormat:
-  """Format of all input files of a run; a column is given by its name, or in TSV and CSV by its number from 1."""
+  """Format of all input files of a run; a column is given by its name, or in TSV and CSV by its number from 1.
+
+  `width` is the number of columns of each record of a TSV or CSV without a header; None if it is not known.
+  """
 
   kind: str = TEXT
   column: str | None = None
@@ -35,6 +38,7 @@ class InputFormat:
   header: bool = False
   empty: str = SKIP
   max_bytes: int = 1 << 20
+  width: int | None = None
 
   @property
   def columns(self) -> list[str]:
@@ -167,7 +171,7 @@ class TsvReader(TextReader):
 
   def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
     super().__init__(path, input_format, columns)
-    self.width: int | None = None  # number of columns of each record, if it is known
+    self.width = input_format.width  # number of columns of each record, if it is known
     if not input_format.header:
       self._places = [int(name) - 1 for name in self._columns]
       return
@@ -203,8 +207,11 @@ class TsvReader(TextReader):
     if row == [""] and self._format.empty == SKIP:
       return row
     if self.width not in (None, len(row)) or len(row) <= max(self._places):
-      expected = self.width or f"at least {max(self._places) + 1}"
-      raise TextError("columns", f"{counted(len(row), 'column')}, expected {expected}")
+      found = "the line is empty" if row == [""] else counted(len(row), "column")
+      expected = counted(self.width or max(self._places) + 1, "column")
+      if self.width is None:
+        expected = f"at least {expected}"
+      raise TextError("columns", f"{found}, expected {expected}")
     return [row[place] for place in self._places]
 
 
@@ -225,7 +232,7 @@ class CsvReader(TsvReader):
       except TextError as error:
         row = error
       except csv.Error as error:
-        row = TextError("not CSV", f"{error}")
+        row = TextError("not CSV", f'{error}; expected a column with quotation marks in the form "He said ""no""."')
       if row is None:
         return
       yield row, lines.size
