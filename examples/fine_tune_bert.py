@@ -3,7 +3,7 @@
     python examples/fine_tune_bert.py                                   # mini, on all GPUs or the CPU
     python examples/fine_tune_bert.py --model=base --learning_rate=2e-5
 
-The loss is that of `run_siamese.py` for tasks with scores: the squared error of the cosine of two sentences, which go
+The loss is as in `run_siamese.py` for tasks with scores: the squared error of the cosine of two sentences, which go
 through one BERT. Write any other loss in its place. Dropout follows from seed, step and replica, so that a second run
 has the same losses. The saved folder is one for `--model`, and for `transformers.AutoModel.from_pretrained`.
 """

@@ -46,7 +46,7 @@ class FlowSettings(Settings):
     "Passes over the pairs; default: 1 for the paper's tasks, 0.15 for a flow alone on nli, else as many as show 8000 "
     "pairs, 1 to 5.",
   )
-  train_batch_size: int = setting(32, "Pairs of a step, over all devices.", minimum=1)
+  train_batch_size: int = setting(32, "Pairs per step, over all devices.", minimum=1)
   seed: int = setting(
     1234,
     "Seed of initial weights, order of the pairs, dropout, and the mixtures of calibration=auto.",

@@ -138,15 +138,15 @@ def tokenize(pieces: list[str], sentences: list[str], do_lower_case: bool, max_s
 class MaskedBatches:
   """Batches of masked-language modeling; each follows from the seed and its step alone, so that a training resumes.
 
-  A pass has its own order of the sentences. Those of 64 consecutive batches are sorted by length; the batches come in
-  random order. The rest of a pass, less than a batch, is not used.
+  Each pass has another order of the sentences. All sentences of 64 consecutive batches are sorted by length, and the
+  batches come in random order. The rest of a pass, less than a batch, is not used.
   """
 
   def __init__(self, rows: list[np.ndarray], batch_size: int, vocab_size: int, seed: int) -> None:
     self._rows, self._batch_size, self._vocab_size, self._seed = rows, batch_size, vocab_size, seed
     self._lengths = np.array([len(row) for row in rows])
     self._pool_key, self._pool = None, None
-    self.batches_a_pass = len(rows) // batch_size
+    self.batches_per_pass = len(rows) // batch_size
 
   def __call__(self, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns ids and mask, int32 [batch, seq_len]; positions [masked, 2], row and column; labels [masked]."""
@@ -160,12 +160,12 @@ class MaskedBatches:
     return masked, inside.astype(np.int32), positions, labels
 
   def _sentences_of(self, step):
-    number, batch = divmod(step, self.batches_a_pass)
+    number, batch = divmod(step, self.batches_per_pass)
     pool, batch = divmod(batch, _POOL_BATCHES)
     if self._pool_key != (number, pool):
       order = np.random.default_rng([self._seed, number, 2]).permutation(len(self._rows))
       first = pool * _POOL_BATCHES * self._batch_size
-      count = min(_POOL_BATCHES, self.batches_a_pass - pool * _POOL_BATCHES)
+      count = min(_POOL_BATCHES, self.batches_per_pass - pool * _POOL_BATCHES)
       rows = order[first : first + count * self._batch_size]
       rows = rows[np.argsort(self._lengths[rows], kind="stable")].reshape([count, self._batch_size])
       self._pool = np.random.default_rng([self._seed, number, 3, pool]).permutation(rows)

@@ -48,7 +48,7 @@ def test_a_pass_has_each_sentence_once_with_little_padding():
   rows = [np.array([2, *rng.integers(5, 1000, rng.integers(1, 30)), 3], np.int32) for _ in range(1000)]
   batches = pretrain_bert.MaskedBatches(rows, 64, 1000, 0)
   seen, padding = [], []
-  for step in range(batches.batches_a_pass):
+  for step in range(batches.batches_per_pass):
     ids, mask, positions, labels = batches(step)
     ids[tuple(positions.T)] = labels
     seen += [bytes(row[inside == 1]) for row, inside in zip(ids, mask, strict=True)]
