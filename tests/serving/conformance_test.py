@@ -3,8 +3,6 @@
 import functools
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.serving.settings import METADATA
 from tests.encoder import saved_models
 from tests.encoder.odd_text import odd_texts
-from tests.testing import golden_encoder, rejected
+from tests.testing import edit_json, golden_encoder, rejected, run_python
 
 TEXTS = exported.TEXTS
 close = functools.partial(exported.close, tolerance=1e-4)
@@ -86,9 +84,8 @@ def test_whole_texts_are_read_by_a_static_encoder(tmp_path):
 
 def test_ids_alone_where_the_tokenizer_has_no_graph_form(tmp_path, caplog):
   folder = shutil.copytree(golden_encoder("xlm-roberta"), tmp_path / "encoder")
-  tokenizer = json.loads((folder / "tokenizer.json").read_text())
-  tokenizer["normalizer"] = {"type": "Replace", "pattern": {"Regex": "[0-9]+"}, "content": "0"}
-  (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+  digits = {"type": "Replace", "pattern": {"Regex": "[0-9]+"}, "content": "0"}
+  edit_json(folder / "tokenizer.json", normalizer=digits)
   model = SentenceModel.from_pretrained(str(folder)).fit(TEXTS, "whitening-4")
   with rejected(EncoderError, None):
     model.as_function()
@@ -136,8 +133,7 @@ def test_one_served_model_holds_encoder_and_calibration(tmp_path, writer, argume
   shutil.rmtree(folder)
   (tmp_path / "words_0.txt").unlink(missing_ok=True)
 
-  command = [sys.executable, "-c", _PROGRAM, str(version), json.dumps(texts)]
-  output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+  output = run_python("-c", _PROGRAM, version, json.dumps(texts))
   answer, answered_scores, empty, signatures = json.loads(output.splitlines()[-1])
   close(answer, expected)
   np.testing.assert_allclose(answered_scores, scores, atol=1e-4)
@@ -147,6 +143,6 @@ def test_one_served_model_holds_encoder_and_calibration(tmp_path, writer, argume
   contents = json.loads((version / METADATA).read_text(encoding="utf-8"))
   assert contents["encoder"]["name"] == "text" and "tokens of a sentence" not in card(contents)
 
-  # What is exported is such a SavedModel itself.
+  # The export is a SavedModel that can be an encoder.
   again = SentenceModel.from_pretrained(f"saved_model:{version}")
   close(again.encode(texts), expected)

@@ -1,8 +1,6 @@
 """SavedModels in a process that has TensorFlow and TF Text but no project code, and the errors of `export_model`."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.settings import CARD, GOLDEN, METADATA, ExportError
 from bert_flow_tf.serving.signatures import SIGNATURES
-from tests.testing import rejected
+from tests.testing import rejected, run_python
 
 pytestmark = pytest.mark.slow
 
@@ -111,10 +109,8 @@ print(peak() - before)
 
 
 def test_texts_of_ten_megabytes_need_little_memory(served):
-  command = [sys.executable, "-c", _LARGE, str(served.base / "7")]
-  done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-  assert done.returncode == 0, done.stderr[-2000:]
-  assert float(done.stdout) < 60  # before texts were cut, 2 million words took 130
+  growth = run_python("-c", _LARGE, served.base / "7")
+  assert float(growth) < 60  # before texts were cut, 2 million words took 130
 
 
 def test_files_of_a_version(served):
