@@ -88,6 +88,6 @@ def _hide(scores: np.ndarray, path: str) -> None:
     return
   if not others.size or others.max() > 1:
     scores[hidden] = np.nan
-    logging.warning("%s: %s of -1 taken as missing", path, count)
+    logging.warning("%s: %s of -1 count as missing", path, count)
   else:
     logging.warning("%s: %s of -1 count as scores, as a cosine may be -1; leave them empty without gold", path, count)

@@ -10,6 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers.columns import is_score
 from bert_flow_tf.data.readers.lines import lines, read_number
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
@@ -128,6 +129,10 @@ def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mappi
     raise DataError(f"{path}, line 1: the header is {', '.join(header)[:200]}; expected {_GOLD} and distinct methods")
   if not rows:
     raise DataError(f"{path} has no similarity in it")
+  place, first = rows[0]
+  if header == [_SIMILARITY] and (len(first) > 1 or not is_score(first[0])):
+    expected = f"a header with {_GOLD} and methods, as in test_results.tsv, or one similarity per line"
+    raise DataError(f"{path}, line {place}: {', '.join(first)[:80]!r}; expected {expected}")
   columns: dict[str, list[float]] = {name: [] for name in names}
   for number, fields in rows:
     if len(fields) != len(header):

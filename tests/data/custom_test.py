@@ -234,7 +234,10 @@ def test_names_of_columns_with_the_separator_of_other_files(file, name, header):
 def test_pairs_without_a_score(file, scores, expected, caplog):
   path = file("".join(f"{score}\ta\tb\n" for score in ["score", *scores]).replace("a\tb", "sentence1\tsentence2", 1))
   np.testing.assert_array_equal(read_pairs(path)[0].scores, expected)
-  for said, is_so in (("of -1 taken as missing", np.isnan(expected).any()), ("1 score of -1 count", scores[-1] == "1")):
+  for said, is_so in (
+    ("of -1 count as missing", np.isnan(expected).any()),
+    ("of -1 count as scores", scores[-1] == "1"),
+  ):
     assert (said in caplog.text) == is_so
   data = load_task("custom", path)
   assert data.spec.eval_split == (None if np.isnan(expected).all() else "test")
