@@ -28,7 +28,7 @@ KEEP = 2
 
 @dataclasses.dataclass(frozen=True)
 class LoopResult:
-  """Result of `TrainingLoop.run`: `steps` in all, of which `first_step` were made before a resume."""
+  """Result of `TrainingLoop.run`: `steps` in all, of which `first_step` were completed before a resume."""
 
   steps: int
   first_step: int
@@ -93,7 +93,7 @@ class TrainingLoop:
 
   @property
   def step(self) -> int:
-    """Number of steps made."""
+    """Number of completed steps."""
     return int(tf.convert_to_tensor(self._step).numpy())
 
   def restore(self, initialize: Callable[[], None] = lambda: None) -> None:

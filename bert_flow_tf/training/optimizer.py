@@ -51,7 +51,7 @@ class AdamWeightDecay(tf.Module):
 
   @property
   def iterations(self) -> tf.Variable:
-    """Number of steps made."""
+    """Number of completed steps."""
     return self._iterations
 
   @property
