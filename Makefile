@@ -1,4 +1,4 @@
-# The commands of .ci/run, one at a time, in .venv. tests/build_test.py compares them.
+# The commands of .ci/run, one at a time, in .venv.
 .PHONY: install test slow lint docs notebook table results soak constraints
 
 install: ; python3 -m venv .venv && .venv/bin/pip install -q -e '.[test,docs]'

@@ -10,14 +10,13 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 
 import pytest
 
 from tests.pages import check_output, commands, read_blocks
-from tests.testing import REPO, SHARED
+from tests.testing import REPO, SHARED, free_ports
 
 # (pattern of pages' names, pattern of a command or Python block, why it is not run)
 NOT_RUN = (
@@ -193,12 +192,6 @@ class Reader:
       process.wait()
 
 
-def _free_ports():
-  """Returns {port of the pages: free port}."""
-  with socket.create_server(("localhost", 0)) as one, socket.create_server(("localhost", 0)) as other:
-    return {name: str(each.getsockname()[1]) for name, each in (("8500", one), ("8501", other))}
-
-
 def _missing(text):
   """Returns what a command or code needs and this machine lacks."""
   needs = {str(SHARED): SHARED.exists(), "curl ": shutil.which("curl") is not None}
@@ -220,7 +213,8 @@ def test_blocks_run_and_print_their_output(page, environment, tmp_path):
   home = tmp_path / "bert-flow"
   home.mkdir()
   reader_files.write(home)
-  ports = _free_ports()
+  rest, grpc = free_ports(2)
+  ports = {"8500": str(rest), "8501": str(grpc)}
   as_read = {**AS_READ.get(page, {}), r"\bDATA\b": str(data), r"\bFOLDER\b": "base", **ports}
   with contextlib.closing(Reader(home, environment)) as reader:
     if page in BEFORE:

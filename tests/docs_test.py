@@ -5,8 +5,6 @@ import dataclasses
 import inspect
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -17,7 +15,7 @@ from bert_flow_tf.calibration.recipes import RECIPES, STRING_MATCH_SCORE
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import bert_flow
-from tests.testing import REPO
+from tests.testing import REPO, run_python
 
 _FOLDERS = (
   "",
@@ -56,10 +54,7 @@ def flag_names():
   """Returns {runner: set of the names of its flags}."""
   runners = [path.stem for path in (REPO / "run_scripts").glob("*.py") if "console = " in path.read_text()]
   modules = [*(f"run_scripts.{runner}" for runner in runners), "benchmarks.run"]
-  command = [sys.executable, "-c", _LIST_FLAGS, *modules]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=600)
-  assert done.returncode == 0, done.stderr[-4000:]
-  names = json.loads(done.stdout.splitlines()[-1])
+  names = json.loads(run_python("-c", _LIST_FLAGS, *modules).splitlines()[-1])
   return {
     module.split(".")[1]: {*of_runner, *(f"no{name}" for name in of_runner), "help"}
     for module, of_runner in names.items()
@@ -148,14 +143,6 @@ def test_inline_code_exists(page):
   assert [file for file in files if not (REPO / file).exists() and not (REPO / "bert_flow_tf" / file).exists()] == []
 
 
-@pytest.mark.parametrize(
-  "span", ["Trainer(flow, batch_size=16)", "SentenceModel.train", "model.fits(texts)", "SentenceModel.fit(x, y=1)"]
-)
-def test_inline_code_that_does_not_exist_is_found(span):
-  assert unknown_python(span, _VARIABLES)
-  assert unknown_python("model.dim", _VARIABLES) is None and unknown_python("fit(x, seed=1)") is None
-
-
 def test_reference_has_every_public_name():
   """The reference names what the packages export, by the module that defines it."""
   text = (REPO / "docs/reference.md").read_text(encoding="utf-8")
@@ -164,13 +151,6 @@ def test_reference_has_every_public_name():
     objects = [getattr(package, name) for name in package.__all__ if name != "__version__"]
     expected |= {f"{each.__module__}.{each.__name__}" for each in objects}
   assert set(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) == expected
-
-
-def test_git_ignores_folders_that_the_commands_write():
-  text = "".join(page.read_text(encoding="utf-8") for page in _PAGES)
-  written = re.findall(r"--(?:exp|out)\w*(?:_dir|put|_checkpoint)=([\w.]+)|\.save\(\"(\w+)\"\)", text)
-  ignored = [line.strip("/") for line in (REPO / ".gitignore").read_text(encoding="utf-8").splitlines()]
-  assert {"".join(groups) for groups in written} - {"FOLDER", "BACK"} <= set(ignored)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 import importlib
 import json
-import os
-import tempfile
 
 import numpy as np
 
@@ -49,7 +47,7 @@ def train(model):
 
 
 def use_flow(keras, glow):
-  """Returns numbers of a new flow: between other layers, trained, saved and loaded; its density alone."""
+  """Returns numbers of a new flow: trained between other layers; its density alone."""
   flow = glow({"n_levels": 2, "depth": 1, "coupling_width": 4}, dim=8, seed=1)
   flow.adapt(U)
   inputs = keras.Input([8])
@@ -58,13 +56,7 @@ def use_flow(keras, glow):
   model = keras.Model(inputs, head(flow(scaled)))
   model.compile(keras.optimizers.SGD(1e-3), "mse")
   losses = train(model)
-  with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, "flow.keras")
-    model.save(path)
-    loaded = keras.models.load_model(path)
-  difference = np.abs(np.asarray(loaded(U)) - np.asarray(model(U)))
-  log_prob = flow.distribution.log_prob(U[:3])
-  return {"losses": losses, "difference": float(difference.max()), "log_prob": log_prob.numpy().tolist()}
+  return {"losses": losses, "log_prob": flow.distribution.log_prob(U[:3]).numpy().tolist()}
 
 
 def name_of(keras):

@@ -1,17 +1,12 @@
 """Who may import whom: every import of the package and its runners, those inside functions included."""
 
 import ast
-import graphlib
 import pkgutil
-import subprocess
-import sys
-
-import pytest
 
 import bert_flow_tf
 import run_scripts
 from tests.build_test import read_build
-from tests.testing import REPO
+from tests.testing import REPO, finished_python
 
 # What every part of bert_flow_tf may import; BUILD's table PARTS has the other arrows.
 _COMMON = ("errors", "io", "progress", "_version")
@@ -147,47 +142,6 @@ def test_the_imports_keep_the_law():
   assert [line for path, text in texts.items() for line in broken_rules(path, text)] == []
 
 
-def test_no_two_modules_import_each_other():
-  """Not by a third one either, and not inside functions."""
-  texts = {module_of(path): text for path, text in files().items()}
-  graph = {}
-  for module, text in texts.items():
-    graph[module] = set()
-    for _, name in imported(ast.parse(text)):
-      if name not in texts:  # of something in a module
-        name = name.rpartition(".")[0]
-      if name in texts:
-        graph[module].add(name)
-    graph[module] -= {"bert_flow_tf"}  # which loads each public name at its first use
-  graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
-
-
-def test_every_room_of_the_encoder_has_a_layer():
-  paths = (REPO / "bert_flow_tf/encoder").iterdir()
-  rooms = {path.stem for path in paths if path.suffix == ".py" or (path / "__init__.py").is_file()}
-  assert rooms - {"__init__"} == set(_LAYERS)
-
-
-@pytest.mark.parametrize(
-  ("path", "text", "expected"),
-  [
-    ("flow/new.py", "def f():\n  import bert_flow_tf.data.pairs", "flow may import only"),
-    ("flow/new.py", "import importlib\nimportlib.import_module('bert_flow_tf.data')", "flow may import only"),
-    ("data/new.py", "from run_scripts import common_flags", "neither its runners"),
-    ("novelty/new.py", "import bert_flow_tf.errors", "table PARTS"),
-    ("data/new.py", "from absl import flags", "absl.flags is imported only in"),
-    ("encoder/text/new.py", "def f():\n  import bert_flow_tf.encoder.graph.tokenizer", "text is not above graph"),
-    ("encoder/cache.py", "from bert_flow_tf.encoder import pooling", "cache is not above pooling"),
-    ("encoder/pooling.py", "from bert_flow_tf.encoder import novelty", "'novelty' is not in BUILD's table ENCODER"),
-    ("encoder/saving.py", "from bert_flow_tf.encoder.text.word_piece import pad_batch", None),
-    ("calibration/new.py", "import scipy.linalg\nfrom bert_flow_tf.errors import ConfigError", None),
-  ],
-)
-def test_a_new_arrow_is_found(path, text, expected):
-  broken = broken_rules(f"bert_flow_tf/{path}", text)
-  assert any(expected in line for line in broken) if expected else broken == [], broken
-
-
 def test_an_import_does_not_bring_in_tensorflow():
   names = list(_MODULES_WITHOUT_TENSORFLOW)
   for package in (bert_flow_tf, run_scripts):
@@ -198,5 +152,4 @@ def test_an_import_does_not_bring_in_tensorflow():
   assert len(names) > 50
   code = "import importlib, sys\nfor name in sys.argv[1:]:\n  importlib.import_module(name)\n"
   code += "  assert not {'tensorflow', 'keras', 'tf_keras', 'transformers'} & {*sys.modules}, name\n"
-  done = subprocess.run([sys.executable, "-c", code, *names], cwd=REPO, capture_output=True, text=True, timeout=120)
-  assert done.returncode == 0, done.stderr[-2000:]
+  finished_python("-c", code, *names, timeout=120)

@@ -11,7 +11,7 @@ import nbformat
 
 from tools import notebook
 
-KEPT = nbformat.read(notebook.NOTEBOOK, as_version=4)
+SAVED = nbformat.read(notebook.NOTEBOOK, as_version=4)
 
 
 def sources(cells):
@@ -28,15 +28,15 @@ def images(cell):
 
 def test_notebook_is_that_of_the_page():
   """After a change of the page: python -m tools.notebook."""
-  assert sources(KEPT.cells) == sources(notebook.make().cells)
-  nbformat.validate(KEPT)
+  assert sources(SAVED.cells) == sources(notebook.make().cells)
+  nbformat.validate(SAVED)
 
 
 @pytest.mark.slow
-def test_notebook_runs_and_prints_what_it_keeps():
-  made = notebook.make()
-  notebook.run(made)
-  for kept, cell in zip(KEPT.cells, made.cells, strict=True):
-    check_output(printed(cell), printed(kept))
-    assert images(cell) == images(kept)
-  assert sum(map(images, made.cells)) == 4
+def test_notebook_runs_and_prints_its_saved_outputs():
+  new = notebook.make()
+  notebook.run(new)
+  for saved_cell, cell in zip(SAVED.cells, new.cells, strict=True):
+    check_output(printed(cell), printed(saved_cell))
+    assert images(cell) == images(saved_cell)
+  assert sum(map(images, new.cells)) == 4

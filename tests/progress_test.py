@@ -72,8 +72,7 @@ def test_a_bar_in_a_notebook():
   """In a kernel, whose output is no terminal; without widgets the bar is text, without a warning."""
   nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
   pytest.importorskip("ipykernel")
-  code = "from bert_flow_tf import SentenceModel\nfrom bert_flow_tf.progress import Progress\n"
-  code += "with Progress(7, work='fitting') as bar:\n  bar.update(7)"
+  code = "from bert_flow_tf.progress import Progress\nwith Progress(7, work='fitting') as bar:\n  bar.update(7)"
   notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
   nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(REPO)}}).execute()
   shown = str(notebook.cells[0].outputs)

@@ -8,9 +8,8 @@ import numpy as np
 from tests.encoder import tf1_files, tiny
 from tests.integrations import senteval_checkout
 from tests.run_scripts import run_convert_test, tiny_data
-from tests.testing import REPO
+from tests.testing import REPO, hub_folder
 
-_COMMIT = "1" * 40
 _LABELS = ("neutral", "contradiction", "entailment")
 
 
@@ -18,11 +17,8 @@ def write_hub(folder):
   """Writes a cache of the hub: a BERT with 16 dimensions under the names of Google's base and large."""
   _, pieces, sizes, weights = _bert()
   for name in ("base", "large"):
-    cached = folder / f"models--bert-{name}-uncased"
-    (cached / "refs").mkdir(parents=True)
-    (cached / "refs/main").write_text(_COMMIT)
-    tiny.save_tiny(cached / "snapshots" / _COMMIT, weights, tiny.CONFIG | sizes)
-    (cached / "snapshots" / _COMMIT / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    cached = tiny.save_tiny(hub_folder(folder, f"bert-{name}-uncased", "main"), weights, tiny.CONFIG | sizes)
+    (cached / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
 
 
 def _bert():

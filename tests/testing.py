@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 from unittest import mock
@@ -46,6 +47,15 @@ def below(arrays, prefix):
   return {key.removeprefix(f"{prefix}/"): arrays[key] for key in arrays if key.startswith(f"{prefix}/")}
 
 
+def hub_folder(cache, name="someone/tiny", revision="v1"):
+  """Makes a revision known to a cache of the hub; returns the path of its files, which do not exist yet."""
+  commit = "c0ffee" * 6 + "0000"
+  folder = pathlib.Path(cache, f"models--{name.replace('/', '--')}")
+  (folder / "refs").mkdir(parents=True)
+  (folder / "refs" / revision).write_text(commit)
+  return folder / "snapshots" / commit
+
+
 def tf_bert():
   """Returns the module transformers; skips the calling test where it has no TFBertModel."""
   import transformers
@@ -60,12 +70,32 @@ def tf_bert():
   return transformers
 
 
-def run_python(*arguments, timeout=600):
-  """Runs Python in a new process, in the repository; returns what it prints."""
-  command = [sys.executable, *map(str, arguments)]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=timeout, check=False)
-  assert done.returncode == 0, done.stderr[-3000:]
-  return done.stdout
+def finished_python(*arguments, status=0, cwd=REPO, text=None, stdout=subprocess.PIPE, timeout=900, **variables):
+  """Runs Python, whose exit status must be `status`; returns the finished process.
+
+  Args:
+    text: standard input.
+    variables: changes of the environment; None removes a variable.
+  """
+  environment = {name: value for name, value in (os.environ | variables).items() if value is not None}
+  options = {"input": text, "stdout": stdout, "stderr": subprocess.PIPE, "text": True, "timeout": timeout}
+  done = subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, env=environment, check=False, **options)
+  assert done.returncode == status, f"{done.stdout}"[-2000:] + done.stderr[-4000:]
+  return done
+
+
+def run_python(*arguments, **options):
+  """Returns what Python prints; see `finished_python`."""
+  return finished_python(*arguments, **options).stdout
+
+
+def free_ports(count):
+  """Returns ports that nothing listens at."""
+  sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+  ports = [each.getsockname()[1] for each in sockets]
+  for each in sockets:
+    each.close()
+  return ports
 
 
 def edit_json(path, **changes):

@@ -67,13 +67,13 @@ def test_joins_parts_as_subsets():
 
 
 def test_takes_the_rows_with_gold_or_any_in_their_order():
-  kept = _pairs("x", [1.0, np.nan, 3.0]).with_gold()
-  assert kept.sentences_a == ("x 0", "x 2") and kept.sentences_b == ("b", "b") and kept.scores.tolist() == [1, 3]
+  scored = _pairs("x", [1.0, np.nan, 3.0]).with_gold()
+  assert scored.sentences_a == ("x 0", "x 2") and scored.sentences_b == ("b", "b") and scored.scores.tolist() == [1, 3]
   assert len(_pairs("x", [np.nan]).with_gold()) == 0
   pairs = SentencePairs.join({"x": _pairs("x", [1.0, np.nan]), "y": _pairs("y", [3.0, 4.0])})
-  taken = pairs.take(np.array([3, 0, 3]))
-  assert taken.sentences_a == ("y 1", "x 0", "y 1") and taken.sentences_b == ("b",) * 3
-  assert taken.scores.tolist() == [4, 1, 4] and taken.subsets == ()
+  rows = pairs.take(np.array([3, 0, 3]))
+  assert rows.sentences_a == ("y 1", "x 0", "y 1") and rows.sentences_b == ("b",) * 3
+  assert rows.scores.tolist() == [4, 1, 4] and rows.subsets == ()
   assert len(pairs.take(np.array([], np.int64))) == 0
 
 

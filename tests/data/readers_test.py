@@ -32,20 +32,20 @@ def test_lines(tmp_path, ending):
   )
   path = tmp_path / f"a{ending}"
   path.write_bytes(PACKED[ending](data))
-  records, taken = records_of(path, "text")
+  records, sizes = records_of(path, "text")
   assert records[:5] == [b"one", b"two", b"", b"x" * 100, b"y" * 100]
   assert records[5:] == ["too long", "too long", b"last\x85"]
-  assert taken == [len(line) for line in data.split(b"\n")[:-1] for line in [line + b"\n"]] + [5]
-  assert records_of(path, "text", offset=sum(taken[:2]))[0] == records[2:]
+  assert sizes == [len(line) for line in data.split(b"\n")[:-1] for line in [line + b"\n"]] + [5]
+  assert records_of(path, "text", offset=sum(sizes[:2]))[0] == records[2:]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 @pytest.mark.parametrize("length", [99, 100, 101, 102, 103])
 def test_the_longest_line(tmp_path, length, end):
   (tmp_path / "a").write_bytes(b"x" * length + end + b"after\n" * bool(end))
-  records, taken = records_of(tmp_path / "a", "text")
+  records, sizes = records_of(tmp_path / "a", "text")
   assert (records[0] == b"x" * length) == (length <= 100)
-  assert taken[0] == length + len(end) and records[1:] == [b"after"] * bool(end)
+  assert sizes[0] == length + len(end) and records[1:] == [b"after"] * bool(end)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -55,11 +55,11 @@ def test_tfrecords(tmp_path, packed):
   with tf.io.TFRecordWriter(path, "GZIP" if packed else "") as writer:
     for record in data:
       writer.write(record)
-  records, taken = records_of(path, "tfrecord")
+  records, sizes = records_of(path, "tfrecord")
   assert records == [*data[:3], "too long", data[4]]
-  assert taken == [len(record) + 16 for record in data]
+  assert sizes == [len(record) + 16 for record in data]
   reader = open_reader(path, InputFormat("tfrecord", "1"))
-  assert [record for record, _ in reader.records(sum(taken[:2]), 3)] == data[2:]
+  assert [record for record, _ in reader.records(sum(sizes[:2]), 3)] == data[2:]
   whole = (tmp_path / "a").read_bytes()
   for damaged in (whole[:-1], b"no TFRecord file"):
     if packed:
@@ -91,15 +91,15 @@ def parse(path, raw, kind="text", columns=("text",), **fields):
 
 
 def example(**features):
-  made = {}
+  messages = {}
   for name, values in features.items():
     if isinstance(values[0] if values else b"", bytes):
-      made[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+      messages[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     elif isinstance(values[0], int):
-      made[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+      messages[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
     else:
-      made[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
-  return tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString(deterministic=True)
+      messages[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+  return tf.train.Example(features=tf.train.Features(feature=messages)).SerializeToString(deterministic=True)
 
 
 TSV = {"kind": "tsv", "columns": ("3", "1")}

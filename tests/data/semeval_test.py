@@ -49,11 +49,11 @@ def _zip(year, prefix="STS"):
 def _assert_artificial(pairs, year):
   assert [subset.name for subset in pairs.subsets] == list(year.subsets)
   for k, subset in enumerate(pairs.subsets):
-    kept = [i for i in range(k + 2) if i != 1]
+    scored = [i for i in range(k + 2) if i != 1]
     place = slice(subset.start, subset.stop)
-    assert pairs.sentences_a[place] == tuple(f'{subset.name} "{i}' for i in kept)
-    assert pairs.sentences_b[place] == tuple(f"other {i}" for i in kept)
-    assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}33333") for i in kept]
+    assert pairs.sentences_a[place] == tuple(f'{subset.name} "{i}' for i in scored)
+    assert pairs.sentences_b[place] == tuple(f"other {i}" for i in scored)
+    assert pairs.scores[place].tolist() == [float(f"{i % 5}.{k}33333") for i in scored]
 
 
 @pytest.mark.parametrize("year", semeval.YEARS, ids=lambda year: year.name)

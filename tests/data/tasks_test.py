@@ -22,7 +22,7 @@ def test_an_unknown_task_lists_the_known(name):
 def test_a_file_as_task_points_to_custom(tmp_path):
   path = tmp_path / "my.tsv"
   path.touch()
-  with pytest.raises(ConfigError, match=r"for your own file give task=custom and data_dir=.*my\.tsv$"):
+  with pytest.raises(ConfigError, match=r"task=custom and data_dir=.*my\.tsv"):
     find_task(str(path))
 
 

@@ -20,9 +20,9 @@ def test_vocabularies():
   assert pieces[:5] == list(pretrain_bert.SPECIALS) and len(set(pieces)) == len(pieces) <= 60
   assert {"dog", "the"} <= set(pieces) and "The" not in pieces and "é" not in pieces
   assert pretrain_bert.build_vocabulary(TEXT, 60, True) == pieces
-  chosen = pretrain_bert.choose_vocabulary([*pieces, "zebra"], TEXT, 50, True)
-  assert chosen[:5] == pieces[:5] and len(chosen) <= 50 and "dog" in chosen and "zebra" not in chosen
-  for vocabulary in (pieces, chosen):
+  smaller = pretrain_bert.choose_vocabulary([*pieces, "zebra"], TEXT, 50, True)
+  assert smaller[:5] == pieces[:5] and len(smaller) <= 50 and "dog" in smaller and "zebra" not in smaller
+  for vocabulary in (pieces, smaller):
     rows = pretrain_bert.tokenize(vocabulary, TEXT, True, 16)
     assert not any(vocabulary.index("[UNK]") in row for row in rows) and len(rows) == len(TEXT)
 
@@ -69,7 +69,7 @@ def _names(file):
 @pytest.mark.slow
 def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, monkeypatch):
   words = ["dog", "cat", "runs", "sleeps", "a", "the", "old", "red"]
-  lines = [" ".join(chosen) for chosen in itertools.islice(itertools.permutations(words, 4), 0, 1600, 20)]
+  lines = [" ".join(line) for line in itertools.islice(itertools.permutations(words, 4), 0, 1600, 20)]
   (tmp_path / "corpus.txt").write_text("\n".join(lines))
   sizes = {"vocab_size": 60, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "max_seq_length": 16}
   steps = {"num_train_steps": 9, "num_warmup_steps": 2, "train_batch_size": 8, "save_checkpoints_steps": 3}
@@ -100,5 +100,5 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path, monkeypatch):
   assert _names(tmp_path / "whole/model/model.safetensors") == expected
   encoder = SentenceEncoder.from_pretrained(str(tmp_path / "whole/model"))
   assert encoder.encode(["the old dog"], "avg-first-last", show_progress=False).shape == (1, 8)
-  with pytest.raises(SystemExit, match=r"belongs to another fit \(learning_rate 0"):
+  with pytest.raises(SystemExit, match="learning_rate 0"):
     run("whole", learning_rate=0.02)

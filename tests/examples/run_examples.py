@@ -6,9 +6,10 @@ python -m tests.examples.run_examples FOLDER
 import contextlib
 import importlib.util
 import json
-import socket
 import subprocess
 import sys
+
+from tests.testing import free_ports
 
 
 def run(name, *arguments):
@@ -45,11 +46,7 @@ def serve(folder):
   """Exports, asks the export, then a server of another process: by REST and by gRPC."""
   served = f"--export_dir={folder}/served"
   run("serve", served, "--model=static:mini", "--calibration=whitening-16")
-  ports = []
-  for _ in range(2):
-    with socket.socket() as free:
-      free.bind(("localhost", 0))
-      ports.append(str(free.getsockname()[1]))
+  ports = [str(port) for port in free_ports(2)]
   command = [sys.executable, "-m", "tests.serving.stand_in", f"{folder}/served", "bert_flow", *ports]
   with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
     assert server.stdout.readline() == "ready\n"

@@ -108,8 +108,8 @@ def test_senteval(model):
   assert asked[1:] == [["b"]]
   adapter.prepare({}, [])
   assert adapter.batcher({}, [["b"]]).shape == (1, 3)
-  own = SentEvalAdapter(model).batcher({}, [["a", "dog."]])
-  np.testing.assert_allclose(own, model.encode(["a dog."]), atol=5e-4)
+  embedded = SentEvalAdapter(model).batcher({}, [["a", "dog."]])
+  np.testing.assert_allclose(embedded, model.encode(["a dog."]), atol=5e-4)
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_a_write_that_fails_keeps_the_older_file(saved, monkeypatch):
 def test_places_that_cannot_be_written_or_read(tmp_path, monkeypatch):
   (tmp_path / "file").write_text("mine")
   for folder in (tmp_path / "file", tmp_path / "file/flow"):
-    with pytest.raises(BertFlowError, match="cannot be written"):
+    with pytest.raises(BertFlowError, match=str(folder)):
       archive.write(folder, "flow", SETTINGS, ARRAYS)
     with pytest.raises(FlowError), archive.opened(folder, "flow", FlowError):
       pass
@@ -102,8 +102,10 @@ def test_places_that_cannot_be_written_or_read(tmp_path, monkeypatch):
 
 
 def test_an_error_of_the_block_names_the_file(saved):
-  message = r"flow\.npz: damaged, or not a saved flow .KeyError: 'width'.$"
-  with pytest.raises(FlowError, match=message), archive.opened(saved.parent, "flow", FlowError) as (settings, _):
+  with (
+    pytest.raises(FlowError, match=r"flow\.npz: .*KeyError: 'width'"),
+    archive.opened(saved.parent, "flow", FlowError) as (settings, _),
+  ):
     settings["width"]
 
 

@@ -1,4 +1,4 @@
-"""run_scripts/experiment.py: names of encoders, seconds that are counted once."""
+"""io/experiment.py: names of encoders, seconds that are counted once."""
 
 import types
 

@@ -7,26 +7,8 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import Settings, changed_values, differences, named_values, setting
+from bert_flow_tf.io.settings import Settings, changed_values, differences, setting
 from tests.testing import rejected
-
-
-@dataclasses.dataclass(frozen=True)
-class Old:
-  depth: int = setting(3, "Depth of the chain.")
-  cached_dir: str | None = setting(None, "Folder of a cache.", named=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class New(Old):
-  width: int = setting(32, "Width of the network.")
-
-
-def test_a_new_field_takes_part_unless_it_says_otherwise():
-  assert named_values(Old(cached_dir="cache")) == {"depth": 3}
-  assert named_values(New(cached_dir="cache")) == {"depth": 3, "width": 32}
-  assert changed_values(New(cached_dir="cache")) == {}
-  assert changed_values(New(width=64)) == {"width": 64}
 
 
 def test_changed_values_leave_out_a_value_that_equals_the_default_once_it_is_known():

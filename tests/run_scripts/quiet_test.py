@@ -1,48 +1,46 @@
 """run_scripts/quiet.py: what TensorFlow prints at its import is hidden, and nothing else."""
 
 import os
-import subprocess
-import sys
+import signal
 
 import pytest
 
-from tests.testing import REPO
+from tests.testing import REPO, finished_python
 
 # A package of that name, which prints as TensorFlow's C++ does, while another thread writes.
 _TENSORFLOW = """
 import os
+import signal
 os.write(2, b"I0000 00:00:1795424436.987574 18478 port.cc:153] oneDNN custom operations are on.\\n")
 os.write(2, b"a line of another thread\\n")
 {end}
 """
 
 
-def start(code, **variables):
-  """Starts Python in the repository's root, with TensorFlow's log as a user has it."""
-  environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-  command = [sys.executable, "-c", code]
-  return subprocess.run(command, cwd=REPO, env=environment | variables, capture_output=True, text=True, timeout=120)
+def printed_lines(code, **options):
+  """Returns what Python prints to standard error, with TensorFlow's log as a user has it."""
+  return finished_python("-c", code, **{"TF_CPP_MIN_LOG_LEVEL": None, **options}).stderr.splitlines()
 
 
 @pytest.mark.parametrize(
-  ("end", "code", "variables", "shown"),
+  ("end", "code", "options", "shown"),
   [
     ("", "", {}, ["a line"]),
     ("", "", {"TF_CPP_MIN_LOG_LEVEL": "0"}, ["I0000", "a line"]),
-    ("os.abort()", "quiet._CPU_INFO = '{cpu}'\n", {}, ["I0000", "a line"]),
-    ("raise ImportError('broken')", "", {}, ["I0000", "a line", "ImportError: broken"]),
+    ("os.abort()", "quiet._CPU_INFO = '{cpu}'\n", {"status": -signal.SIGABRT}, ["I0000", "a line"]),
+    ("raise ImportError('broken')", "", {"status": 1}, ["I0000", "a line", "ImportError: broken"]),
   ],
 )
-def test_only_lines_of_tensorflow_are_hidden(tmp_path, end, code, variables, shown):
+def test_only_lines_of_tensorflow_are_hidden(tmp_path, end, code, options, shown):
   package = tmp_path / "tensorflow"
   package.mkdir()
   (package / "__init__.py").write_text(_TENSORFLOW.format(end=end))
   cpu = tmp_path / "cpuinfo"
   cpu.write_text("flags\t\t: fpu sse sse2\n")
   code = f"import bert_flow_tf\nfrom run_scripts import quiet\n{code.format(cpu=cpu)}quiet.import_tensorflow()"
-  done = start(code, PYTHONPATH=f"{tmp_path}{os.pathsep}{REPO}", **variables)
-  lines = [line for line in done.stderr.splitlines() if not line.startswith(("Traceback", " "))]
-  assert len(lines) == len(shown), done.stderr
+  printed = printed_lines(code, PYTHONPATH=f"{tmp_path}{os.pathsep}{REPO}", **options)
+  lines = [line for line in printed if not line.startswith(("Traceback", " "))]
+  assert len(lines) == len(shown), printed
   assert all(line.startswith(start) for line, start in zip(lines, shown, strict=True))
 
 
@@ -55,5 +53,5 @@ def test_a_runner_prints_its_own_lines_alone():
     "  logging.info('hello')\n  logging.warning('careful')\n  print('error', file=sys.stderr)\n"
     "runner.run(main)\n"
   )
-  lines = [line.split(" ", 1) for line in start(code).stderr.splitlines()]
+  lines = [line.split(" ", 1) for line in printed_lines(code)]
   assert [line[-1] for line in lines] == ["hello", "warning: careful", "error"]

@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from bert_flow_tf import SentenceEncoder, fit_calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 from tests.encoder import tiny
-from tests.testing import REPO
+from tests.testing import finished_python, hub_folder
 
 if importlib.util.find_spec("tensorflow_text") is None or importlib.util.find_spec("tensorflow_serving") is None:
   pytest.skip("not installed: pip install '.[serving]'", allow_module_level=True)
@@ -21,17 +19,9 @@ if importlib.util.find_spec("tensorflow_text") is None or importlib.util.find_sp
 pytestmark = pytest.mark.slow
 
 
-def run(*flags):
-  command = [sys.executable, str(REPO / "run_scripts" / "run_export.py"), *flags]
-  return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-
 def test_export_of_a_saved_calibration(tmp_path):
-  hub = tmp_path / "hub/models--someone--tiny"
-  (hub / "refs").mkdir(parents=True)
-  (hub / "refs/v1").write_text(f"c0ffee{0:034}")
-  tiny.save_tiny(hub / f"snapshots/c0ffee{0:034}")
-  encoder = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=hub.parent, revision="v1")
+  snapshot = tiny.save_tiny(hub_folder(tmp_path / "hub"))
+  encoder = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=tmp_path / "hub", revision="v1")
   settings = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 9, "low_dim": 6}
   sentences = [f"{'a ' * (i % 5)}{'dog ' * (i % 3)}{'cat ' * (i % 7)}" for i in range(100)]
   calibration = make_calibration("sn").fit(encoder.encode(sentences, "avg-top-2", 9))
@@ -40,21 +30,15 @@ def test_export_of_a_saved_calibration(tmp_path):
   (tmp_path / "exp" / "results.json").write_text('{"task": "sample", "results": {"test": {"sn": {"spearman": 50.5}}}}')
   base = tmp_path / "base"
   (base / "3").mkdir(parents=True)
-  done = run(
-    f"--flow_folder={tmp_path}/exp/sn",
-    f"--export_dir={base}",
-    "--normalize",
-    "--model_name=small",
-    f"--model_cache_dir={hub.parent}",
-  )
-  assert done.returncode == 0, done.stderr[-3000:]
+  flags = [f"--flow_folder={tmp_path}/exp/sn", f"--export_dir={base}", f"--model_cache_dir={tmp_path}/hub"]
+  done = finished_python("run_scripts/run_export.py", *flags, "--normalize", "--model_name=small")
   lines = done.stdout.splitlines()
   assert lines[0].startswith(f"{base}/4: ") and "calibration sn, 12 dimensions, 6 calibrated" in lines[0]
   assert lines[1] == f"signatures: {', '.join(signatures_of(SIGNATURES, has_flow=False))}"
   assert "not run by us" in lines[-1] and "MODEL_NAME=small" in lines[-1]
   metadata = json.loads((base / "4" / "assets.extra" / "metadata.json").read_text())
   assert {key: metadata["encoder"][key] for key in settings} == settings
-  assert (metadata["encoder"]["name"], metadata["encoder"]["revision"]) == ("someone/tiny", f"c0ffee{0:034}")
+  assert (metadata["encoder"]["name"], metadata["encoder"]["revision"]) == ("someone/tiny", snapshot.name)
   assert metadata["normalize"] is True and metadata["figures"] == {"test": {"sn": {"spearman": 50.5}}}
   assert "test, sn: spearman 50.5" in (base / "4" / "assets.extra" / "README.md").read_text()
   assert sorted(path.name for path in base.iterdir()) == ["3", "4"]
@@ -63,8 +47,8 @@ def test_export_of_a_saved_calibration(tmp_path):
 def test_export_of_a_calibration_of_vectors(tmp_path):
   vectors = np.random.default_rng(0).normal(size=[64, 6])
   fit_calibration(vectors, "whitening", vectors_of="numbers").save(tmp_path / "whitening")
-  done = run(f"--flow_folder={tmp_path}/whitening", "--calibration_only", f"--export_dir={tmp_path}/base")
-  assert done.returncode == 0, done.stderr[-3000:]
+  flags = [f"--flow_folder={tmp_path}/whitening", "--calibration_only", f"--export_dir={tmp_path}/base"]
+  done = finished_python("run_scripts/run_export.py", *flags)
   assert done.stdout.splitlines()[1] == "signatures: serving_default"
   loaded = tf.saved_model.load(str(tmp_path / "base/1"))
   np.testing.assert_allclose(np.cov(loaded(vectors.astype(np.float32)).numpy().T), np.eye(6), atol=1e-5)

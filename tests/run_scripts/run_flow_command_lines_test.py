@@ -98,8 +98,8 @@ def test_refused_command_lines_leave_no_folder(ran):
 def test_loss_that_is_not_finite_keeps_the_checkpoint_before(ran):
   folder, found = ran
   error = found["--flow_learning_rate=1e30 --exp_name=kept --save_checkpoints_steps=1"]["stderr"]
-  kept = re.search(r"the checkpoint before it, (\S+/kept/checkpoints/ckpt-\d+), is kept; lower flow_", error)
-  assert pathlib.Path(kept[1] + ".index").exists()
+  checkpoint = re.search(r"the checkpoint before it, (\S+/kept/checkpoints/ckpt-\d+), is kept; lower flow_", error)
+  assert pathlib.Path(checkpoint[1] + ".index").exists()
   assert not (folder / "experiments/kept/results.json").exists()
 
 

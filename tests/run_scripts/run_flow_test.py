@@ -1,7 +1,6 @@
 """run_scripts/run_flow.py, started as a user does: the default command, a kill and a resume."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -13,21 +12,19 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.io.files import owned
 from tests.run_scripts.results import check_figures, check_files, read_predictions, without_seconds
-from tests.testing import REPO, shared
+from tests.testing import REPO, finished_python, shared
 from tools.soak.cases import prepare
 
 pytestmark = pytest.mark.slow
 
-RUN_FLOW = [sys.executable, "run_scripts/run_flow.py"]
+RUN_FLOW = "run_scripts/run_flow.py"
 NAME = "sample_mini_flow_5ep"
 STEPS = int(1600 / 32 * 5)
 
 
-def run(*flags, cwd=REPO, command=RUN_FLOW):
-  done = subprocess.run([*command, *flags], cwd=cwd, capture_output=True, text=True, timeout=900)
-  assert done.returncode == 0, done.stderr[-4000:]
+def run(*flags, cwd=REPO, script=RUN_FLOW):
+  done = finished_python(script, *flags, cwd=cwd)
   assert "Traceback" not in done.stderr and not re.search("^error:", done.stderr, re.MULTILINE)
   return done.stdout
 
@@ -39,19 +36,6 @@ def whole(tmp_path_factory):
   table = run(f"--output_parent_dir={parent}")
   assert [folder.name for folder in parent.iterdir()] == [NAME]
   return table, parent / NAME
-
-
-def test_a_folder_has_one_owner_and_the_calibrations_of_one_run(whole):
-  _, folder = whole
-  before = (folder / "results.json").read_bytes()
-  command = [*RUN_FLOW, f"--output_parent_dir={folder.parent}", f"--exp_name={folder.name}"]
-  with owned(folder, "exp_name"):
-    held = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
-  other = subprocess.run([*command, "--calibration=mean"], cwd=REPO, capture_output=True, text=True, timeout=300)
-  for done, message in ((held, "another run uses this folder"), (other, "has flow of another run")):
-    error = [line for line in done.stderr.splitlines() if line.startswith("error: --exp_name")]
-    assert done.returncode == 1 and len(error) == 1 and message in error[0], done.stderr[-2000:]
-  assert (folder / "results.json").read_bytes() == before and not (folder / "mean").exists()
 
 
 def test_default_command(whole):
@@ -74,9 +58,10 @@ def test_default_command(whole):
 
 def test_killed_run_resumes_to_the_same_weights(whole, tmp_path):
   """SIGKILL during the fit, then the same command; both started in run_scripts/."""
-  command = [sys.executable, "run_flow.py", f"--output_parent_dir={tmp_path}", "--save_checkpoints_steps=5"]
+  flags = [f"--output_parent_dir={tmp_path}", "--save_checkpoints_steps=5"]
   inside = REPO / "run_scripts"
   checkpoints = tmp_path / NAME / "checkpoints"
+  command = [sys.executable, "run_flow.py", *flags]
   process = subprocess.Popen(command, cwd=inside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
   try:
     while process.poll() is None and not list(checkpoints.glob("ckpt-[1-9]*.index")):
@@ -89,7 +74,7 @@ def test_killed_run_resumes_to_the_same_weights(whole, tmp_path):
   assert 0 < at < STEPS
   assert not (tmp_path / NAME / "results.json").exists()
 
-  table = run(cwd=inside, command=command)
+  table = run(*flags, cwd=inside, script="run_flow.py")
   folder = tmp_path / NAME
   check_files(folder, STEPS)
   assert without_seconds(table) == without_seconds(whole[0]), f"killed at step {at}"
@@ -124,9 +109,8 @@ def test_flow_and_soft_whitening_side_by_side_on_a_mix_of_views(tmp_path):
 def test_sts_benchmark(tmp_path):
   """The original's scores on the same embeddings: 50.08, and 67.86 as a mean over seeds."""
   model, data = shared("models/minilm-l6-mlm"), shared("data/STS/STSBenchmark").parent.parent
-  command = [sys.executable, str(REPO / "run_scripts/run_flow.py")]
   flags = ("--task=STS-B", f"--model={model}", f"--data_dir={data}", "--output_parent_dir=results", "--seed=1")
-  run(*flags, cwd=tmp_path, command=command)
+  run(*flags, cwd=tmp_path, script=REPO / RUN_FLOW)
   (folder,) = (tmp_path / "results").iterdir()
   results, _ = check_figures(folder)
   test = results["results"]["test"]
@@ -136,16 +120,13 @@ def test_sts_benchmark(tmp_path):
   assert (results["fitted_on"]["pairs"], results["fitted_on"]["steps"]) == (8628, 269)
 
 
-@pytest.mark.slow
 def test_a_seed_decides_every_bit(tmp_path):
   """Results, weights, checkpoints and predictions of two processes, which order Python's sets differently."""
   prepare(tmp_path / "inputs")
   runners = "run_flow,run_siamese,run_calibrate"
-  command, found = [sys.executable, "-m", "tools.soak.forks", str(tmp_path), runners], []
+  found = []
   for hashes in ("1", "2"):
-    environment = {**os.environ, "PYTHONHASHSEED": hashes}
-    done = subprocess.run(command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = finished_python("-m", "tools.soak.forks", tmp_path, runners, PYTHONHASHSEED=hashes)
     found.append(json.loads(done.stdout.splitlines()[-1]))
   assert found[0] == found[1] and all(found[0].values())
   assert "damaged" not in json.dumps(found)

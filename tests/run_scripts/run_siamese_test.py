@@ -51,8 +51,8 @@ def prepare(folder):
   (folder / "deeper.json").write_text('{"n_levels": 1, "depth": 2, "coupling_width": 4}')
   (folder / "garbage.json").write_text("{")
   sick, stsb, snli = folder / "data/SICK", folder / "data/STS/STSBenchmark", folder / "data/SNLI"
-  for made in (sick, stsb, snli):
-    made.mkdir(parents=True)
+  for path in (sick, stsb, snli):
+    path.mkdir(parents=True)
   header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
   for seed, (file, split) in enumerate((("train", "train"), ("trial", "dev"), ("test_annotated", "test"))):
     rows = list(zip(*small_siamese.pairs(PAIRS, seed), strict=True))

@@ -25,8 +25,8 @@ def scored(n, seed):
 def write(folder):
   """Writes STS-B, SICK-R and STS-12 to STS-16 and returns the folder; see `write_years`."""
   benchmark, sick = folder / "STS/STSBenchmark", folder / "SICK"
-  for made in (benchmark, sick):
-    made.mkdir(parents=True)
+  for path in (benchmark, sick):
+    path.mkdir(parents=True)
   for seed, split in enumerate(("train", "dev", "test")):
     lines = ["\t".join(["g", "f", "y", "0", *row]) for row in scored(PAIRS, seed)]
     (benchmark / f"sts-{split}.csv").write_text("\n".join(lines) + "\n")

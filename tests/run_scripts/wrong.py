@@ -84,6 +84,8 @@ SNLI :: --flow_corpus=nli --data_dir=@/empty
 --data_dir :: --flow_corpus=@/short.txt --data_dir=@/empty
 --exp_name|STS-B :: --calibration=sn --exp_name=several
 --exp_name|STS-14 :: --exp_name=one_pass
+--exp_name|mean :: --task=hard-sample --num_train_epochs=2 --calibration=mean --exp_name=good
+another run uses this folder :: --output_parent_dir=@ --exp_name=held
 tsak :: --tsak=sample
 """,
   "calibrate": """

@@ -156,39 +156,40 @@ def test_scores_of_a_classifier(tmp_path):
   assert rows[1] == ["dev", "4", "75.00", "50.00", "0.5000"]
 
 
-@pytest.mark.slow
-def test_in_a_browser(tmp_path):
-  """Draws the page in Chromium, light and dark: no error on its console, and a picture that is not empty."""
-  browser = shutil.which("chromium") or shutil.which("google-chrome")
-  if browser is None:
+@pytest.fixture
+def browser():
+  """Returns a function of arguments that runs Chromium without a window, and returns the finished process."""
+  path = shutil.which("chromium") or shutil.which("google-chrome")
+  if path is None:
     pytest.skip("Chromium is not installed (apt-get install chromium)")
+  flags = ["--headless", "--no-sandbox", "--disable-gpu"]
+  options = {"capture_output": True, "text": True, "timeout": 120, "check": True}
+  return lambda *arguments: subprocess.run([path, *flags, *arguments], **options)
+
+
+@pytest.mark.slow
+def test_in_a_browser(tmp_path, browser):
+  """Draws the page, light and dark: no error on the console, and a picture that is not empty."""
   write(tmp_path, np.arange(COUNT) % 6.0)
-  sizes = {}
+  pictures = {}
   for name, arguments in {"light": [], "dark": ["--force-dark-mode"]}.items():
-    picture = tmp_path / f"{name}.png"
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"]
-    command += [f"--screenshot={picture}", "--window-size=1100,2400", *arguments, f"file://{tmp_path}/report.html"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    path = tmp_path / f"{name}.png"
+    arguments += ["--enable-logging=stderr", "--log-level=0", f"--screenshot={path}", "--window-size=1100,2400"]
+    done = browser(*arguments, f"file://{tmp_path}/report.html")
     assert ":CONSOLE" not in done.stderr
-    sizes[name] = image.imread(picture)[..., :3]  # red, green and blue, [height, width, 3] from 0 to 1
-  assert sizes["light"].mean() > 0.8 > 0.3 > sizes["dark"].mean()
-  assert min(pixels.std() for pixels in sizes.values()) > 0.05  # something is drawn
+    pictures[name] = image.imread(path)[..., :3]  # red, green and blue, [height, width, 3] from 0 to 1
+  assert pictures["light"].mean() > 0.8 > 0.3 > pictures["dark"].mean()
+  assert min(picture.std() for picture in pictures.values()) > 0.05  # something is drawn
 
 
 @pytest.mark.slow
-def test_a_phone_needs_no_scrolling_sideways(tmp_path):
+def test_a_phone_needs_no_scrolling_sideways(tmp_path, browser):
   """At 400 pixels the page is no wider than the window, whatever its title; tables scroll by themselves."""
-  browser = shutil.which("chromium") or shutil.which("google-chrome")
-  if browser is None:
-    pytest.skip("Chromium is not installed (apt-get install chromium)")
   result = result_of(*BETTER, ("whitening+characters-1024", 0.1), matches={"characters": 0.1})
   page.write_page(tmp_path, f"STS-B, {'long_name' * 20}", [result], {"command": "x" * 300})
   frame = '<iframe id="page" src="report.html" width="400" height="900"></iframe><p id="width"></p>'
   script = "const root = document.getElementById('page').contentDocument.documentElement;"
   script += "document.getElementById('width').textContent = root.scrollWidth - root.clientWidth"
   (tmp_path / "frame.html").write_text(f'<body onload="{script}">{frame}</body>')
-  command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom"]
-  done = subprocess.run(
-    [*command, f"file://{tmp_path}/frame.html"], capture_output=True, text=True, timeout=120, check=True
-  )
+  done = browser("--allow-file-access-from-files", "--dump-dom", f"file://{tmp_path}/frame.html")
   assert re.search(r'<p id="width">(-?\d+)</p>', done.stdout)[1] == "0"

@@ -57,7 +57,7 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
   assert restore(prefix_of(folder), other, None) == {"flow": (24, 24)}
   for name, value in flow.tf1_variables().items():
     np.testing.assert_array_equal(value, other.tf1_variables()[name])
-  with rejected(ConfigError, "flow_model_config", match="a flow of 24 variables, and this configuration has 12"):
+  with rejected(ConfigError, "flow_model_config", match="24 .* 12"):
     restore(prefix_of(folder), make_flow(1, 1), None)
   assert tf1_prefixes_in(folder) == ["model.ckpt-10", "model.ckpt-3"]
 
@@ -79,8 +79,8 @@ def frozen(tmp_path_factory):
       **flow, num_examples=0, train_batch_size=8, num_train_epochs=2.0, save_checkpoints_steps=4, **others
     )
     embedding = SiameseEmbedding(init_checkpoint=str(model), max_seq_length=16)
-    chosen = training_pairs(task, num_examples=0, dupe_factor=settings.dupe_factor)
-    return SiameseRun(task, embedding, settings, folder, {}), chosen
+    training = training_pairs(task, num_examples=0, dupe_factor=settings.dupe_factor)
+    return SiameseRun(task, embedding, settings, folder, {}), training
 
   return make
 
@@ -89,24 +89,24 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   """The fit on embeddings is that of the steps through BERT; stopped, it is resumed to the same bits."""
   latents = {}
   for through_bert in (False, True):
-    run, chosen = frozen(tmp_path / f"whole-{through_bert}")
+    run, training = frozen(tmp_path / f"whole-{through_bert}")
     if through_bert:
       monkeypatch.setattr(SiameseTraining, "_can_embed_once", lambda self: False)
     else:
       monkeypatch.setattr(SiameseTraining, "_fine_tune", None)
-    run.train(chosen)
+    run.train(training)
     monkeypatch.undo()
     assert (run.step, run.facts["steps"], run.facts["unlabelled"]) == (10, 10, 40)
     assert run.facts["encoder_sha256"] == run.facts["encoder_sha256_before"]
     latents[through_bert] = run.parts.model.encode(small_siamese.pairs(9)[0])
   np.testing.assert_allclose(latents[False], latents[True], atol=1e-3)  # steps grow rounding: 2e-4 with AVX2
 
-  stopped, chosen = frozen(tmp_path / "stopped")
+  stopped, training = frozen(tmp_path / "stopped")
   with interrupted_at(4):
-    stopped.train(chosen)
+    stopped.train(training)
   assert tf1_prefixes_in(tmp_path / "stopped") == ["model.ckpt-4"]
-  resumed, chosen = frozen(tmp_path / "stopped")
-  resumed.train(chosen)
+  resumed, training = frozen(tmp_path / "stopped")
+  resumed.train(training)
   assert tf1_prefixes_in(tmp_path / "stopped") == ["model.ckpt-10", "model.ckpt-4", "model.ckpt-8"]
   np.testing.assert_array_equal(resumed.parts.model.encode(small_siamese.pairs(9)[0]), latents[False])
 
@@ -120,23 +120,19 @@ def test_memory_of_gpus_grows_unless_it_is_turned_off(frozen, tmp_path, monkeypa
   assert grown
 
 
-def test_the_seed_decides_the_flow(frozen, tmp_path):
-  """Of a flow that steps through BERT train, and of one that is fitted on embeddings."""
-  for others in ({}, {"dupe_factor": 2}):
-    for seed in (3, 4):
-      run, chosen = frozen(tmp_path / f"{seed}-{len(others)}", seed=seed, permutation="random", **others)
-      run.train(chosen)
-      expected = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, permutation="random", seed=seed)
-      name = "revnet_0/revnet_step_0/invertible/w"  # fixed
-      found = run.parts.model.calibration.flow.tf1_variables()[name]
-      np.testing.assert_array_equal(found, expected.tf1_variables()[name])
-
-
-@pytest.mark.parametrize("others", [{"as_published": True}, {"dupe_factor": 2}])
-def test_a_fit_that_needs_every_step_through_bert(frozen, tmp_path, monkeypatch, others):
-  run, chosen = frozen(tmp_path / "run", **others)
-  monkeypatch.setattr(SiameseTraining, "_fit_flow", None)
-  run.train(chosen)
+@pytest.mark.parametrize(
+  ("others", "unused"),
+  [({}, "_fine_tune"), ({"dupe_factor": 2}, "_fit_flow"), ({"as_published": True}, "_fit_flow")],
+)
+def test_the_seed_decides_the_flow(frozen, tmp_path, monkeypatch, others, unused):
+  """Of a flow that is fitted on embeddings, and of flows whose every step goes through BERT."""
+  monkeypatch.setattr(SiameseTraining, unused, None)
+  run, training = frozen(tmp_path / "run", seed=3, permutation="random", **others)
+  run.train(training)
+  expected = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, permutation="random", seed=3)
+  name = "revnet_0/revnet_step_0/invertible/w"  # fixed
+  found = run.parts.model.calibration.flow.tf1_variables()[name]
+  np.testing.assert_array_equal(found, expected.tf1_variables()[name])
   assert run.step == 10
 
 
@@ -153,7 +149,15 @@ def test_an_evaluation_needs_only_the_trained_encoder(tmp_path, capsys):
   assert run.step == 3 and "before training" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [name for name in ARCHITECTURES if name != BERT])
+# One of each kind of block among the fast tests.
+OTHERS = [
+  pytest.param(name, marks=() if name in ("roberta", "modernbert") else pytest.mark.slow)
+  for name in ARCHITECTURES
+  if name != BERT
+]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_other_models_than_bert_are_trained(tmp_path, name):
   """No checkpoint of TensorFlow 1 can hold them: a later run uses encoder/ and flow/ of the folder."""
   folder = golden_encoder(name)
@@ -164,16 +168,16 @@ def test_other_models_than_bert_are_trained(tmp_path, name):
   config.write_text(json.dumps({"n_levels": 1, "depth": 1, "coupling_width": 4}))
   settings = SiameseSettings(flow=True, flow_loss=True, flow_model_config=str(config), train_batch_size=7)
   embedding = SiameseEmbedding(init_checkpoint=str(folder), max_seq_length=16)
-  chosen = training_pairs(task, num_examples=settings.num_examples, dupe_factor=settings.dupe_factor)
+  training = training_pairs(task, num_examples=settings.num_examples, dupe_factor=settings.dupe_factor)
   run = SiameseRun(task, embedding, settings, tmp_path / "run", {})
-  run.train(chosen)
+  run.train(training)
   before, after = run.facts["encoder_sha256_before"], run.facts["encoder_sha256"]
   assert before != after and not tf1_prefixes_in(tmp_path / "run")
   later = SiameseRun(task, embedding, settings, tmp_path / "run", {})
   later.evaluate(["test"], 8)
   assert later.parts.model.encoder.weights_checksum == after and later.step == run.step > 0
   np.testing.assert_allclose(later.parts.model.encode(sentences), run.parts.model.encode(sentences), atol=1e-5)
-  with pytest.raises(ConfigError, match="has no checkpoint"):
+  with pytest.raises(ConfigError, match=r"model\.ckpt-1"):
     later.load("model.ckpt-1")
 
 

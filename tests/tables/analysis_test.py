@@ -138,14 +138,9 @@ def _line(*places):
   return np.array(places, np.float64)[:, None]
 
 
-# A word that is shorter than its neighbors: the nearest ones by l2-distance are short, by dot products long.
-SHORT = np.array([[1.0, 0.0], [0.9, 0.0], [0.0, 0.5], [50.0, 9.0], [-60.0, 0.0]])
 ROOT = math.sqrt(2)
 # (embeddings, rows by frequency, mean l2-norm, {k: mean distance}, {k: mean dot product})
 BY_HAND = {
-  # Word 1: 2, then 4; word 4: 2, then 1. By dot product, 8 comes first for both.
-  "two words": (_line(1, 2, 4, 8), [0, 2], 2.5, {1: 1.5, 2: (2 + 2.5) / 2}, {1: 20.0, 2: (6 + 20) / 2}),
-  "a short word": (SHORT, [0], 1.0, {1: 0.1, 2: (0.1 + math.sqrt(1.25)) / 2}, {1: 50.0, 2: (50.0 + 0.9) / 2}),
   "a neighbor without a rank": (_line(0, 10, 1), [0, 1], 5.0, {1: (1 + 9) / 2}, {1: (0 + 10) / 2}),
   "no other word": (_line(0, 10), [0, 1], 5.0, {1: 10.0}, {1: 0.0}),
   "equal words": (_line(5, 5, 9) - 7, [0, 1], 2.0, {1: 0.0, 2: 2.0}, {1: 4.0, 2: 0.0}),

@@ -88,15 +88,15 @@ def test_the_best_agreement_is_chosen(model, sentences):
   choice = choose_calibration(model.encoder, model.identity, sentences, rows, seed=5)
   distinct = list(dict.fromkeys(sentences))
   order = np.random.default_rng(5).permutation(len(distinct))
-  made = make_mixtures(model.encoder.tokenizer([distinct[i] for i in order]), 5)
-  u, v = (model.encoder.embed_ids(ids) for ids in (made.originals, made.mixed))
+  mixtures = make_mixtures(model.encoder.tokenizer([distinct[i] for i in order]), 5)
+  u, v = (model.encoder.embed_ids(ids) for ids in (mixtures.originals, mixtures.mixed))
   assert set(choice.agreement) == set(AUTO_CANDIDATES)
   for name, agreement in choice.agreement.items():
     fitted = make_calibration(name).fit(rows)
-    a, b = (fitted.transform(x).reshape(len(x), 64, -1).mean(axis=2).astype(float) for x in (u[made.rows], v))
+    a, b = (fitted.transform(x).reshape(len(x), 64, -1).mean(axis=2).astype(float) for x in (u[mixtures.rows], v))
     cosines = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     # The encoder's batches differ, so that float32 rounding can swap neighbors in the ranking.
-    assert agreement == pytest.approx(100 * stats.spearmanr(cosines, made.gold)[0], abs=0.01)
+    assert agreement == pytest.approx(100 * stats.spearmanr(cosines, mixtures.gold)[0], abs=0.01)
   best = max(choice.agreement, key=choice.agreement.get)
   assert choice.calibration.name == best == next(iter(choice.agreement))
   assert choice.to_dict() == {

@@ -95,7 +95,7 @@ OTHERS = {
 @pytest.mark.parametrize("difference", OTHERS)
 def test_another_fit_is_refused_with_the_difference(folder, difference):
   before = {file.name: file.read_bytes() for file in folder.iterdir()}
-  message = rf"^checkpoint folder {re.escape(str(folder))} belongs to another fit \({difference}\): choose another"
+  message = rf"^checkpoint folder {re.escape(str(folder))} .*\({difference}\)"
   with pytest.raises(TrainingError, match=message):
     resume(folder, **OTHERS[difference]())
   assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
@@ -132,37 +132,35 @@ def test_damaged_newest_checkpoint_gives_way_to_the_one_before(folder, fitted, c
   small.assert_same_weights(flow, fitted[1])
 
 
-def test_where_all_are_damaged_nothing_is_lost_silently(folder):
+def damage_all(folder):
   for file in folder.glob("*.data-*"):
     damage(file, "one byte")
-  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start from step 0"):
+
+
+# {what is wrong: function of the folder that makes it so}
+UNUSABLE = {"every checkpoint": damage_all, "no state": lambda folder: (folder / "checkpoint").write_text("")}
+for content in ("", "{", "[1]", "null", "\xff"):
+  UNUSABLE[f"identity {content!r}"] = lambda folder, text=content: (folder / IDENTITY_FILE).write_text(text, "latin-1")
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_folder_that_cannot_be_resumed_is_named(folder, name):
+  UNUSABLE[name](folder)
+  with pytest.raises(TrainingError, match=f"^checkpoint folder {re.escape(str(folder))}"):
     resume(folder)
 
 
 def test_checkpoint_of_other_variables_is_refused(tmp_path):
   saved, loaded = ({"a": tf.Variable(value), "b": tf.Variable(value)} for value in (1.0, 0.0))
   Checkpoints(tmp_path, {}, **saved).save(3)
-  with pytest.raises(TrainingError, match="no checkpoint in it can be read; remove it to start from step 0"):
+  with pytest.raises(TrainingError, match=re.escape(str(tmp_path))):
     Checkpoints(tmp_path, {}, a=loaded["a"], c=loaded["b"]).restore()
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "\xff"])
-def test_damaged_identity(folder, text):
-  (folder / IDENTITY_FILE).write_text(text, encoding="latin-1")
-  with pytest.raises(TrainingError, match=r"^checkpoint folder .*(fit.json cannot be used|belongs to another fit)"):
-    resume(folder)
-
-
-def test_empty_state_file(folder):
-  (folder / "checkpoint").write_text("")
-  with pytest.raises(TrainingError, match=r"checkpoint folder .*: damaged .*; remove it to start from step 0"):
-    resume(folder)
 
 
 def test_folder_that_cannot_be(tmp_path):
   (tmp_path / "file").write_text("")
   for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-    with pytest.raises(TrainingError, match=r"^checkpoint folder .*cannot be used"):
+    with pytest.raises(TrainingError, match=re.escape(str(folder))):
       resume(folder)
 
 
@@ -173,7 +171,7 @@ def test_disk_that_is_full(tmp_path, monkeypatch):
     raise tf.errors.ResourceExhaustedError(None, None, "No space left on device\nand more")
 
   monkeypatch.setattr(checkpoints._manager, "save", full)
-  with pytest.raises(TrainingError, match=r"step 4 cannot be saved \(the disk is full; free some space"):
+  with pytest.raises(TrainingError, match=r"step 4 .*the disk is full"):
     checkpoints.save(4)
 
 

@@ -9,11 +9,10 @@ from bert_flow_tf.data.pipeline import pair_order
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
-from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from bert_flow_tf.training.strategies import make_strategy
 from tests.flow import reference
-from tests.flow.cases import cone, config, randomize
+from tests.flow.cases import config, randomize
 from tests.testing import rejected
 from tests.training import small
 
@@ -144,35 +143,6 @@ def test_fit_again_goes_on_from_the_weights_there_are():
   again = trainer.fit(EmbeddingPairs(*small.embeddings()))
   assert len(again.losses) == len(first.losses) > 0 and again.first_step == 0
   assert again.losses.mean() < first.losses.mean()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("actnorm_init", "permutation"), [("data", "random"), ("glorot", "reverse")])
-def test_restart_is_a_new_flow_and_trainer(actnorm_init, permutation):
-  """To the bit."""
-
-  def make(seed):
-    flow = Glow(config(n_levels=1, depth=1), 8, actnorm_init, permutation, seed)
-    return flow, Trainer(flow, FlowSettings(seed=seed), show_progress=False)
-
-  flow, trainer = make(5)
-  for seed, pairs in ((1, 64), (2, 96)):
-    source = EmbeddingPairs(cone(pairs, 8, seed=seed), cone(pairs, 8, seed=seed + 10))
-    trainer.restart(seed)
-    found = trainer.fit(source)
-    other, fresh = make(seed)
-    expected = fresh.fit(source)
-    np.testing.assert_array_equal(found.losses, expected.losses)
-    assert flow.settings() == other.settings()
-    weights, copied = other.tf1_variables(), flow.copy()
-    for name, array in flow.tf1_variables().items():
-      np.testing.assert_array_equal(array, weights[name], err_msg=name)
-    u = cone(5, 8)
-    np.testing.assert_array_equal(copied.transform(u), other.transform(u))
-    before = flow.transform(u).numpy()
-    copied.restart(7)
-    assert copied.needs_initialization == (actnorm_init == "data")
-    np.testing.assert_array_equal(flow.transform(u), before)
 
 
 SHAPES = {"kernel": [3, 4], "logs": [4], "LayerNorm/gamma": [2], "layer_norm/beta": [2], "dense/bias": [3]}

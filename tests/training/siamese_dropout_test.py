@@ -36,14 +36,14 @@ def states(folder, seed=(1, 2), rates=RATES, **layer_weights):
 def masks(tmp_path_factory):
   """Returns {dropout layer: where it keeps, bool [ROWS, dimensions]}."""
   folder = tmp_path_factory.mktemp("masks")
-  # One dimension stays 0, so that after normalization the kept ones are above 0 and the dropped ones below.
+  # One dimension stays 0: after normalization, a dimension is above 0 unless it is dropped.
   bias = LARGE * (np.arange(HIDDEN) > 0)
   embedded, *attended = states(folder / "attention", attention_output_dense_bias=bias)
   _, *inner = states(folder / "inner", output_dense_bias=bias)
-  kept = {"embeddings": embedded != 0.0}
+  masks = {"embeddings": embedded != 0.0}
   for layer in range(2):
-    kept[f"attention output {layer}"] = attended[layer][:, 1:] > 0
-    kept[f"output {layer}"] = inner[layer][:, 1:] > 0
+    masks[f"attention output {layer}"] = attended[layer][:, 1:] > 0
+    masks[f"output {layer}"] = inner[layer][:, 1:] > 0
   # The values of two heads are large, and the dimensions of the third between them and 0.
   of_heads = np.repeat([1.0, 1.0, 0.0], HIDDEN // HEADS)
   _, *of_probabilities = states(
@@ -54,21 +54,21 @@ def masks(tmp_path_factory):
     attention_output_dense_bias=0.5 * LARGE * (1 - of_heads),
   )
   for layer in range(2):
-    kept[f"probabilities {layer}"] = of_probabilities[layer][:, [0, HIDDEN // HEADS]] > 0
-  return kept
+    masks[f"probabilities {layer}"] = of_probabilities[layer][:, [0, HIDDEN // HEADS]] > 0
+  return masks
 
 
 def test_rates_are_those_of_the_configuration(masks):
-  for name, kept in masks.items():
+  for name, mask in masks.items():
     rate = RATES["attention_probs_dropout_prob" if name.startswith("probabilities") else "hidden_dropout_prob"]
-    deviation = np.sqrt(rate * (1 - rate) / kept.size)
-    assert abs(np.mean(~kept) - rate) < 4 * deviation, name
+    deviation = np.sqrt(rate * (1 - rate) / mask.size)
+    assert abs(np.mean(~mask) - rate) < 4 * deviation, name
 
 
 def test_no_two_layers_share_a_mask(masks):
   """The correlation of independent masks is 0, with a deviation of 1 / sqrt(their size)."""
-  hidden = {name: kept[:, -HIDDEN + 1 :] for name, kept in masks.items() if not name.startswith("probabilities")}
-  heads = {name: kept for name, kept in masks.items() if name.startswith("probabilities")}
+  hidden = {name: mask[:, -HIDDEN + 1 :] for name, mask in masks.items() if not name.startswith("probabilities")}
+  heads = {name: mask for name, mask in masks.items() if name.startswith("probabilities")}
   for group in (hidden, heads):
     for one, other in itertools.combinations(group, 2):
       correlation = np.corrcoef(group[one].ravel(), group[other].ravel())[0, 1]
@@ -83,18 +83,18 @@ def model(tmp_path_factory):
 def test_the_two_sentences_of_a_pair_have_other_masks(model, tmp_path):
   """Equal sentences are not equal embeddings, unless the rate is 0."""
   for folder, expected in ((model, True), (small_s.save(tmp_path / "still", dropout=0.0), False)):
-    made = small_s.make(folder, classifier=False)
-    source = small_s.LabeledPairs(made.encoder, ["a dog . cats"] * 8, ["a dog . cats"] * 8, np.ones(8), 16)
+    parts = small_s.make(folder, classifier=False)
+    source = small_s.LabeledPairs(parts.encoder, ["a dog . cats"] * 8, ["a dog . cats"] * 8, np.ones(8), 16)
     features = next(iter(source.features(tf.data.Dataset.range(8).batch(8))))
-    loss, _ = made.losses(source, features, tf.constant([1, 2]))
+    loss, _ = parts.losses(source, features, tf.constant([1, 2]))
     assert (loss.numpy() > 1e-8) == expected
 
 
 def test_every_step_has_other_masks(model):
   """The same batch in each step, and no weight that changes: the losses differ by the masks alone."""
   settings = {"learning_rate": 1e-30, "flow_learning_rate": 1e-30, "actnorm_init": "glorot"}
-  made = small_s.make(model, flow=True, **settings)
-  losses = made.trainer().fit(small_s.source(made.encoder, 8), 4, shuffle=False).losses
+  parts = small_s.make(model, flow=True, **settings)
+  losses = parts.trainer().fit(small_s.source(parts.encoder, 8), 4, shuffle=False).losses
   assert len(set(losses[:, 0])) == 4
 
 

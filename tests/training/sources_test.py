@@ -19,6 +19,7 @@ from bert_flow_tf.training.sources import (
   VectorPairs,
 )
 from tests.encoder import tiny
+from tests.testing import rejected
 from tests.training import small
 
 A = [f"A man is eating {food} in the park." for food in ("bread", "rice", "soup", "fish")] * 4
@@ -101,7 +102,7 @@ def test_vector_pairs_are_neighbors_across_files(monkeypatch):
   fingerprints = {VectorPairs(files).fingerprint() for files in corpora}
   assert len(fingerprints) == 5 and VectorPairs([rows[:6], rows[6:]]).fingerprint() in fingerprints
   for files in ([], [rows, rows[:, :2]], [rows[0]]):
-    with pytest.raises(TrainingError, match="vectors: arrays have shapes"):
+    with rejected(TrainingError, "vectors"):
       VectorPairs(files)
 
 
@@ -112,28 +113,20 @@ def with_value(value, side, dtype=np.float32):
 
 
 @pytest.mark.parametrize(
-  ("sides", "message"),
+  ("sides", "place"),
   [
-    *[
-      ([np.zeros(shape) for shape in shapes], message)
-      for shapes, message in (
-        (((4, 2), (5, 2)), "4 first and 5 second ones"),
-        (((4, 2), (4, 3)), r"second embeddings: expected shape \[n, 2\], got \[4, 3\]"),
-        (((4,), (4,)), r"first embeddings: expected shape \[n, dim\]"),
-        (((4, 2, 1), (4, 2, 1)), r"first embeddings: expected shape \[n, dim\]"),
-      )
-    ],
-    *[
-      (with_value(value, side), rf"{('first', 'second')[side]} embeddings: row 5 \(from 0\) has NaN, infinity")
-      for side in (0, 1)
-      for value in (np.nan, np.inf, -np.inf)
-    ],
-    (with_value(1e300, 1, np.float64), "second embeddings: row 5"),  # float32 cannot hold it
-    ((["a sentence"], ["another"]), "first embeddings: expected real numbers"),
+    ((np.zeros([4, 2]), np.zeros([5, 2])), "pairs"),
+    ((np.zeros([4, 2]), np.zeros([4, 3])), "second"),
+    ((np.zeros([4]), np.zeros([4])), "first"),
+    ((np.zeros([4, 2, 1]), np.zeros([4, 2, 1])), "first"),
+    (with_value(np.nan, 0), "first .* row 5 "),
+    (with_value(np.inf, 1), "second .* row 5 "),
+    (with_value(1e300, 1, np.float64), "second .* row 5"),  # float32 cannot hold it
+    ((["a sentence"], ["another"]), "first"),
   ],
 )
-def test_rejected_pairs(sides, message):
-  with pytest.raises(TrainingError, match=message):
+def test_rejected_pairs(sides, place):
+  with pytest.raises(TrainingError, match=place):
     EmbeddingPairs(*sides)
 
 

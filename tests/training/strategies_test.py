@@ -12,7 +12,6 @@ from bert_flow_tf.training import strategies
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese.settings import SiameseSettings
 from bert_flow_tf.training.strategies import embedding_scope, make_strategy, seed_of_step
-from tests.flow import reference
 from tests.testing import rejected
 from tests.training import small, two_replicas
 
@@ -53,21 +52,6 @@ def test_two_replicas_are_one():
 
 
 @pytest.mark.slow
-def test_steps_of_two_replicas_are_those_of_the_equations():
-  """The gradients are summed, then clipped; both replicas have the same weights."""
-  theirs = reference.AdamWeightDecay(0.0)
-  expected = dict(enumerate(np.array(two_replicas.STARTS)))
-  for number, rate in enumerate(two_replicas.RATES):
-    theirs.learning_rate = rate
-    summed = two_replicas.gradients_of_step(number).sum(axis=0)
-    expected = theirs.step(expected, dict(enumerate(summed)))
-  found = two_replicas.results()["optimizer"]
-  assert found["iterations"] == len(two_replicas.RATES)
-  for index, replicas in enumerate(found["weights"]):
-    np.testing.assert_allclose(replicas, [expected[index]] * 2, rtol=1e-10)
-
-
-@pytest.mark.slow
 def test_two_replicas_resume_exactly():
   found = two_replicas.results()["fits"]
   assert found["resumed_at"] == 10
@@ -83,12 +67,6 @@ def test_all_devices_of_a_scope_embed(precision):
   for found in several:
     for embeddings, expected in zip(found, one, strict=True):
       np.testing.assert_allclose(embeddings, expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="about a machine without GPUs")
-def test_logical_cpus_alone_do_not_change_the_default():
-  assert two_replicas.results()["default"] == type(tf.distribute.get_strategy()).__name__
 
 
 def test_every_seed_step_and_replica_has_dropout_of_its_own():

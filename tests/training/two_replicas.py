@@ -7,28 +7,19 @@ import functools
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-import numpy as np
-
-from tests.testing import REPO
+from tests.testing import run_python
 
 EPOCHS = 3.0
 # Widths of flows that are fitted in one process; 8 pairs of a step are not divided by 3 devices, 2 not even one each.
 WIDTHS, BATCHES = (4, 6), (8, 2)
-# Weights and learning rates of `optimizer`.
-STARTS, RATES = ([0.5, -1.0, 2.0], [1.0, 3.0, -0.25]), (0.0, 0.125, 0.5, 0.25, 0.0625)
 
 
 @functools.cache
 def results():
   """Returns the output of `main`."""
-  command = [sys.executable, "-m", "tests.training.two_replicas"]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=900)
-  assert done.returncode == 0, done.stderr[-4000:]
-  return json.loads(done.stdout.strip().splitlines()[-1])
+  return json.loads(run_python("-m", "tests.training.two_replicas").splitlines()[-1])
 
 
 def fits(strategy):
@@ -86,36 +77,6 @@ def models(strategy):
     return {name: models_of_flows.train(name) for name in models_of_flows.MODELS}
 
 
-def optimizer(strategy):
-  """Makes steps from other gradients on each replica; returns each replica's values of two weights."""
-  import tensorflow as tf
-
-  from bert_flow_tf.training.optimizer import AdamWeightDecay
-
-  with strategy.scope():
-    weights = [tf.Variable(value, dtype=tf.float64) for value in STARTS]
-    made = AdamWeightDecay(lambda step: tf.gather(RATES, step))
-    made.build(weights)
-
-  @tf.function(autograph=False)
-  def step(gradients):
-    def replica():
-      own = tf.gather(gradients, tf.distribute.get_replica_context().replica_id_in_sync_group)
-      made.apply_gradients(zip(tf.unstack(own), weights, strict=True))
-
-    strategy.run(replica)
-
-  for number in range(len(RATES)):
-    step(tf.constant(gradients_of_step(number)))
-  values = [[value.numpy().tolist() for value in strategy.experimental_local_results(weight)] for weight in weights]
-  return {"weights": values, "iterations": int(made.iterations.numpy())}
-
-
-def gradients_of_step(number):
-  """Returns the gradients of both replicas for both weights, [2, 2, 3]; some steps are above the clip."""
-  return np.random.default_rng(number).normal(0.0, 0.5, [2, 2, 3])
-
-
 def siamese(strategy):
   """Makes half a pass of a siamese fit without dropout, whose masks are a replica's own."""
   from tests.training import small_siamese
@@ -123,10 +84,10 @@ def siamese(strategy):
   with tempfile.TemporaryDirectory() as folder:
     model = small_siamese.save(pathlib.Path(folder) / "model", dropout=0.0)
     with strategy.scope():
-      made = small_siamese.make(model, strategy=strategy)
-    losses = made.trainer().fit(small_siamese.source(made.encoder), 0.5).losses
-  weights = {name: value.tolist() for name, value in made.encoder.tf1_variables().items()}
-  embedded = made.encoder.encode(["a dog"], max_seq_length=16)
+      parts = small_siamese.make(model, strategy=strategy)
+    losses = parts.trainer().fit(small_siamese.source(parts.encoder), 0.5).losses
+  weights = {name: value.tolist() for name, value in parts.encoder.tf1_variables().items()}
+  embedded = parts.encoder.encode(["a dog"], max_seq_length=16)
   return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
 
 
@@ -158,13 +119,13 @@ def latents(dim, batch_size=8, strategy=None):
   return flow.transform(rows[:5]).tolist()
 
 
-def several(own):
+def several(strategy):
   """Fits flows on three devices by name, then on two by a user's strategy, as an object and in its scope."""
   found = {}
   for dim in WIDTHS:
     found[f"{dim} mirrored"] = [latents(dim, batch_size, "mirrored") for batch_size in BATCHES]
-    found[f"{dim} object"] = [latents(dim, batch_size, own) for batch_size in BATCHES]
-    with own.scope():
+    found[f"{dim} object"] = [latents(dim, batch_size, strategy) for batch_size in BATCHES]
+    with strategy.scope():
       found[f"{dim} scope"] = [latents(dim, batch_size) for batch_size in BATCHES]
   return found
 
@@ -179,18 +140,16 @@ def main():
   tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
   strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
   assert make_strategy("mirrored") is make_strategy("mirrored") and make_strategy("mirrored").num_replicas_in_sync == 3
-  default = type(make_strategy("default")).__name__
   mirrored = [tf.distribute.get_strategy(), strategy, make_strategy("mirrored")]
   found = {
     "embedded": embedded(mirrored),
     "fits": fits(strategy),
     "layers": layers(strategy),
     "models": models(strategy),
-    "optimizer": optimizer(strategy),
     "siamese": siamese(strategy),
     "several": several(strategy),
   }
-  print(json.dumps({"default": default, **found}))
+  print(json.dumps(found))
 
 
 if __name__ == "__main__":

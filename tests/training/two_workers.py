@@ -2,12 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 
 import numpy as np
 
-from tests.testing import REPO
+from tests.testing import REPO, free_ports
 
 # A worker whose peer was killed waits for heartbeats, TensorFlow's ten seconds and some.
 SECONDS = 240
@@ -33,15 +32,6 @@ def finish(processes):
   finally:
     for process in processes:
       process.kill()
-
-
-def free_ports(count):
-  """Ports that nothing listens at."""
-  sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-  ports = [one.getsockname()[1] for one in sockets]
-  for one in sockets:
-    one.close()
-  return ports
 
 
 def losses_in_events(folder):
