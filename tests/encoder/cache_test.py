@@ -267,3 +267,14 @@ def test_cache_distinguishes_models_with_the_same_weights(tmp_path):
     embeddings.append(encoder.encode(["a dog"], max_seq_length=16, cache=tmp_path / "cache"))
   assert len(list((tmp_path / "cache").iterdir())) == 4
   assert all(np.abs(embeddings[0] - other).max() > 1e-4 for other in embeddings[1:])
+
+
+def test_key_depends_on_settings_texts_and_their_order():
+  key = EmbeddingCache.key
+  base = key({"a": 1, "b": 2}, ["x", "y"])
+  assert base == key({"b": 2, "a": 1}, ("x", "y"))
+  others = [key({"a": 1}, ["x", "y"]), key({"a": 1, "b": 3}, ["x", "y"]), key({"a": 1, "b": 2})]
+  others += [
+    key({"a": 1, "b": 2}, texts) for texts in (["y", "x"], ["xy"], ["x", "y", ""], ["", "xy"], ["x\ud800", "y"])
+  ]
+  assert len({base, *others}) == 9

@@ -11,7 +11,9 @@ from safetensors.numpy import load_file, save_file
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.transformer import modernbert
+from bert_flow_tf.encoder.transformer.architectures import DISTANCES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
+from bert_flow_tf.encoder.transformer.layers import Dropout
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer
 from bert_flow_tf.errors import BertFlowError
@@ -201,3 +203,9 @@ def test_other_forms_of_the_newer_architectures_are_rejected(folder, values, key
   edit_json(folder / "config.json", **values)
   with pytest.raises(BertFlowError, match=rf"config\.json: .*{key}"):
     SentenceEncoder.from_pretrained(folder)
+
+
+def test_dropout_of_the_embeddings_of_distances():
+  dropout = Dropout(EncoderConfig(DEBERTA | {"hidden_dropout_prob": 0.5}), tf.constant([1, 2]))
+  masks = {dropout(tf.ones([64, 64]), DISTANCES, block).numpy().tobytes() for block in range(3)}
+  assert len(masks) == 3

@@ -1,11 +1,14 @@
 """Tests of sentence_encoder.py, with the packaged model and random models."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, load_task
 from bert_flow_tf.encoder.sentence_encoder import load_encoder
+from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
@@ -100,11 +103,6 @@ def test_an_encoder_that_is_not_frozen_follows_its_weights(tmp_path, precision):
   np.testing.assert_allclose(encoder.encode(["a dog"]), embeddings, atol=1e-6)
 
 
-def test_one_trace_for_all_shapes(mini):
-  mini.encode(SENTENCES, batch_size=2)
-  assert mini._function(mini.pooling()).experimental_get_tracing_count() == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("pooling", "score"), [("avg", 37.73), ("avg-top-2", 37.83), ("avg-first-last", 40.03)])
 def test_sts_benchmark(mini, pooling, score):
@@ -123,3 +121,30 @@ def test_accents_are_kept_if_the_user_says_so(tmp_path, given):
   assert identity.settings.strip_accents is given
   loaded, _ = load_encoder(identity, "here")
   assert loaded.tokenizer.checksum == encoder.tokenizer.checksum
+
+
+@pytest.mark.parametrize(
+  ("length", "batch_size", "on_cpu", "on_gpu"), [(8, 64, 64, 512), (24, 64, 32, 170), (64, 64, 12, 64), (1000, 4, 1, 1)]
+)
+def test_a_step_has_a_number_of_tokens(length, batch_size, on_cpu, on_gpu):
+  assert sentences_of_step(length, batch_size, has_gpu=False) == on_cpu
+  assert sentences_of_step(length, batch_size, has_gpu=True) == on_gpu
+
+
+@pytest.mark.parametrize(("name", "last"), [("avg-last-1", 0), ("avg-last-last-2", 2), ("avg-first-last", 3)])
+def test_one_trace_and_no_block_after_the_last_pooled_block(mini, name, last):
+  mini.encode(SENTENCES, name, batch_size=2)
+  function = mini._function(mini.pooling(name))
+  assert function.experimental_get_tracing_count() == 1
+  graph = function.get_concrete_function().graph
+  # A run computes all that the outputs and the ops with side effects depend on.
+  reached, waiting = {}, [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
+  while waiting:
+    op = waiting.pop()
+    if op.name not in reached:
+      reached[op.name] = op
+      waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+  # A block has six dense layers, and two products of attention; the pooled output is not among them.
+  types = collections.Counter(op.type for op in reached.values() if "MatMul" in op.type)
+  blocks = last + 1
+  assert types["BatchMatMulV2"] == 2 * blocks and types.total() == 8 * blocks

@@ -167,3 +167,15 @@ def test_unknown_width_in_a_model(case):
   if not case.is_flow:  # which is given its width
     with pytest.raises(FlowError):
       model_of(type(layer)(), dim=None)
+
+
+def test_a_checkpoint_of_a_layer_alone_holds_every_weight(tmp_path):
+  """Its names are the same in both Kerases."""
+  flow, again = small(), small(seed=2)
+  flow.adapt(U)
+  path = tf.train.Checkpoint(flow=flow).write(str(tmp_path / "checkpoint"))
+  names = [name for name, _ in tf.train.list_variables(path) if name.startswith("flow/")]
+  assert len(names) == len(flow.weights)
+  assert "flow/chain/2/network/second/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
+  tf.train.Checkpoint(flow=again).read(path).assert_consumed()
+  np.testing.assert_array_equal(again(U), flow(U))

@@ -107,3 +107,10 @@ def test_what_does_not_fit_is_one_error_and_changes_nothing(make, changes):
   assert flow.needs_initialization
   for name, array in flow.tf1_variables().items():
     np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_name_given_twice_is_rejected():
+  flow = reversing()
+  weights = tf1_weights(flow)
+  with rejected(FlowError, None):
+    flow.load_tf1_variables({**weights, f"bert/flow/{B}": weights[B] + 1})
