@@ -87,7 +87,8 @@ def states_and_reference(values, lengths):
 def test_states_follow_the_equations(values, lengths):
   check_config(pathlib.Path("config.json"), values)
   states, expected = states_and_reference(values, lengths)
-  np.testing.assert_allclose(states, expected, atol=2e-6 * np.abs(expected).max())
+  # float32 against float64, on any CPU; a wrong distance or window differs by more than 1e-3.
+  np.testing.assert_allclose(states, expected, atol=2e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("values", [MODERNBERT, DEBERTA])
