@@ -136,7 +136,8 @@ def dropout_free(folder):
 def model_of(layer, seed=1, shape=(), dtype="string"):
   """Returns a model from sentences, or ids, to a number, with weights by a seed."""
   text = keras.Input(shape, dtype=dtype)
-  head = keras.layers.Dense(1, kernel_initializer=keras.initializers.RandomNormal(seed=seed))
+  initializer = keras.initializers.RandomNormal(seed=seed)
+  head = keras.layers.Dense(1, kernel_initializer=initializer, dtype="float32")  # whatever the policy is
   return keras.Model(text, head(layer(text)))
 
 
