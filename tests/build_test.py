@@ -43,7 +43,7 @@ def _tracked(*folders):
   if not (REPO / ".git").exists():
     pytest.skip("the project is not a git checkout: git says which files belong to it")
   command = ["git", "ls-files", "-z", "--", *folders]
-  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=60, check=True)
+  done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
   return [path for path in done.stdout.split("\0") if path and (REPO / path).is_file()]
 
 

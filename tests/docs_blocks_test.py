@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from tests.pages import check_output, commands, read_blocks
-from tests.testing import REPO, SHARED, free_ports
+from tests.testing import REPO, SHARED, reserved_ports
 
 # (pattern of pages' names, pattern of a command or Python block, why it is not run)
 NOT_RUN = (
@@ -33,7 +33,7 @@ NOT_RUN = (
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
   ("", r"--benchmark=(tasks|encoder|static|serving)|--baseline=", "minutes; tests/benchmarks/ runs the parts"),
-  ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/saved_model_test.py writes some"),
+  ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
   ("docs/tables.md", "saved_model:", "as above"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
@@ -123,6 +123,7 @@ def environment(tmp_path_factory):
   folder = tmp_path_factory.mktemp("reader")
   (folder / "bin").mkdir()
   settings = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+  settings["TF_GRPC_REUSE_PORT"] = "1"  # the ports are reserved
   settings |= {"HOME": str(folder), "PYTHONPATH": str(REPO), "PATH": f"{folder}/bin:{os.environ['PATH']}"}
   run = f"exec {sys.executable}"
   programs = {"python": run, "python3": run, "bert-flow": f"{run} {REPO}/run_scripts/bert_flow.py"}
@@ -133,6 +134,13 @@ def environment(tmp_path_factory):
 
   reader_files.write_hub(folder / "hub")
   return {**os.environ, **settings}
+
+
+@pytest.fixture
+def ports():
+  """Returns {port on the pages: port of this test}."""
+  with reserved_ports(2) as ports:
+    yield {"8500": str(ports[0]), "8501": str(ports[1])}
 
 
 class Reader:
@@ -148,7 +156,7 @@ class Reader:
   def bash(self, text):
     """Runs commands and returns what they print."""
     command = ["bash", "-euo", "pipefail", "-c", text]
-    done = subprocess.run(command, cwd=self._home, env=self._environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=self._home, env=self._environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
 
@@ -206,15 +214,13 @@ def _missing(text):
     if any(_texts(page, block) for block in blocks)
   ],
 )
-def test_blocks_run_and_print_their_output(page, environment, tmp_path):
+def test_blocks_run_and_print_their_output(page, environment, ports, tmp_path):
   from tests import reader_files
 
   data = SHARED / "data" if page in NEEDS_DATA else tmp_path / "glue_data"
   home = tmp_path / "bert-flow"
   home.mkdir()
   reader_files.write(home)
-  rest, grpc = free_ports(2)
-  ports = {"8500": str(rest), "8501": str(grpc)}
   as_read = {**AS_READ.get(page, {}), r"\bDATA\b": str(data), r"\bFOLDER\b": "base", **ports}
   with contextlib.closing(Reader(home, environment)) as reader:
     if page in BEFORE:

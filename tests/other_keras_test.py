@@ -13,4 +13,4 @@ TESTS += ["tests/encoder/layer_files_test.py"]
 def test_the_other_keras():
   flags = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"]
   legacy = "1" if IS_KERAS_3 else "0"
-  finished_python("-m", "pytest", *flags, *TESTS, timeout=1800, TF_USE_LEGACY_KERAS=legacy, PYTEST_ADDOPTS="")
+  finished_python("-m", "pytest", *flags, *TESTS, TF_USE_LEGACY_KERAS=legacy, PYTEST_ADDOPTS="")

@@ -40,7 +40,7 @@ def _draw(path, picture):
   browser = shutil.which("chromium") or shutil.which("google-chrome")
   command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
   command += [f"--screenshot={picture}", f"--window-size={_WIDTH},{_HEIGHT}", f"file://{path}"]
-  subprocess.run(command, capture_output=True, timeout=120, check=True)
+  subprocess.run(command, capture_output=True, check=True)
   return Image.open(picture).convert("RGB")
 
 

@@ -6,7 +6,7 @@ import pytest
 from absl import logging
 
 from bert_flow_tf import progress
-from tests.testing import REPO
+from tests.testing import LIMIT_SECONDS, REPO
 
 
 class Terminal(io.StringIO):
@@ -74,6 +74,6 @@ def test_a_bar_in_a_notebook():
   pytest.importorskip("ipykernel")
   code = "from bert_flow_tf.progress import Progress\nwith Progress(7, work='fitting') as bar:\n  bar.update(7)"
   notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-  nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(REPO)}}).execute()
+  nbclient.NotebookClient(notebook, timeout=LIMIT_SECONDS, resources={"metadata": {"path": str(REPO)}}).execute()
   shown = str(notebook.cells[0].outputs)
   assert "fitting" in shown and "7/7" in shown and "warning" not in shown.lower()

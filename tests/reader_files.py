@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 
-from tests.encoder import tf1_files, tiny
+from tests.encoder import tiny
+from tests.encoder.checkpoints import tf1_files
 from tests.integrations import senteval_checkout
 from tests.run_scripts import run_convert_test, tiny_data
 from tests.testing import REPO, hub_folder

@@ -17,6 +17,8 @@ from bert_flow_tf.io import archive
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
 SHARED = REPO.parent / "shared"
+# Ends a process that hangs; no test depends on it, however slow the machine is.
+LIMIT_SECONDS = 1800
 # Numbers that the original's code computed: {kind: folder of ../shared}; some of them are in tests/golden.
 _GOLDEN = {"flow": "golden", "siamese": "golden_siamese"}
 
@@ -70,7 +72,7 @@ def tf_bert():
   return transformers
 
 
-def finished_python(*arguments, status=0, cwd=REPO, text=None, stdout=subprocess.PIPE, timeout=900, **variables):
+def finished_python(*arguments, status=0, cwd=REPO, text=None, stdout=subprocess.PIPE, **variables):
   """Runs Python, whose exit status must be `status`; returns the finished process.
 
   Args:
@@ -78,7 +80,7 @@ def finished_python(*arguments, status=0, cwd=REPO, text=None, stdout=subprocess
     variables: changes of the environment; None removes a variable.
   """
   environment = {name: value for name, value in (os.environ | variables).items() if value is not None}
-  options = {"input": text, "stdout": stdout, "stderr": subprocess.PIPE, "text": True, "timeout": timeout}
+  options = {"input": text, "stdout": stdout, "stderr": subprocess.PIPE, "text": True, "timeout": LIMIT_SECONDS}
   done = subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, env=environment, check=False, **options)
   assert done.returncode == status, f"{done.stdout}"[-2000:] + done.stderr[-4000:]
   return done
@@ -89,13 +91,36 @@ def run_python(*arguments, **options):
   return finished_python(*arguments, **options).stdout
 
 
-def free_ports(count):
-  """Returns ports that nothing listens at."""
-  sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-  ports = [each.getsockname()[1] for each in sockets]
-  for each in sockets:
-    each.close()
-  return ports
+@contextlib.contextmanager
+def reserved_ports(count):
+  """Gives ports that no other program gets until the end.
+
+  A server can listen at them if it sets SO_REUSEPORT, as gRPC's do; TensorFlow's if TF_GRPC_REUSE_PORT is 1.
+  """
+  with contextlib.ExitStack() as stack:
+    ports = []
+    for _ in range(count):
+      reserved = stack.enter_context(socket.socket())
+      reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+      reserved.bind(("localhost", 0))
+      ports.append(reserved.getsockname()[1])
+    yield ports
+
+
+def pause_when_saved(count):
+  """Lets this process print "saved" and wait for its standard input when it has saved `count` checkpoints."""
+  import tensorflow as tf
+
+  save, paths = tf.train.CheckpointManager.save, []
+
+  def save_and_pause(manager, *arguments, **options):
+    paths.append(save(manager, *arguments, **options))
+    if len(paths) == count:
+      print("saved", flush=True)
+      sys.stdin.read()
+    return paths[-1]
+
+  tf.train.CheckpointManager.save = save_and_pause
 
 
 def edit_json(path, **changes):

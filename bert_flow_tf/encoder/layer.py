@@ -135,7 +135,8 @@ class EncoderLayer(Layer):
       message = f"inputs: rows of ids are longer than the {limit} positions of '{self._encoder.name}'; cut them off"
       if ids.shape[-1] is not None and ids.shape[-1] > limit:
         raise DataError(message)
-      tf.debugging.assert_less_equal(tf.shape(ids)[-1], limit, message)
+      with tf.control_dependencies([tf.debugging.assert_less_equal(tf.shape(ids)[-1], limit, message)]):
+        ids = tf.identity(ids)  # read after the check, in a graph too
       return ids, tf.cast(mask, tf.int32)
 
     inputs = tf.reshape(inputs, [-1])

@@ -1,4 +1,4 @@
-"""evaluation/controls.py: string matches of pairs; tests/encoder/characters_test.py has them by their definition."""
+"""evaluation/controls.py: string matches of pairs; encoder/text/characters_test.py has them by their definition."""
 
 import numpy as np
 import pytest

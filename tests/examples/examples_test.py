@@ -11,7 +11,7 @@ from tests.testing import finished_python, tf_bert
 
 def _run(*arguments):
   """Returns {example: what its runs returned}, of a process that prints them."""
-  done = finished_python("-m", *arguments, timeout=1800, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+  done = finished_python("-m", *arguments, TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
   found = collections.defaultdict(list)
   found["warnings"] = [line for line in done.stderr.splitlines() if line.startswith("WARNING:absl:")]
   for line in done.stdout.splitlines():

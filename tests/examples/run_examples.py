@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 
-from tests.testing import free_ports
+from tests.testing import reserved_ports
 
 
 def run(name, *arguments):
@@ -46,13 +46,13 @@ def serve(folder):
   """Exports, asks the export, then a server of another process: by REST and by gRPC."""
   served = f"--export_dir={folder}/served"
   run("serve", served, "--model=static:mini", "--calibration=whitening-16")
-  ports = [str(port) for port in free_ports(2)]
-  command = [sys.executable, "-m", "tests.serving.stand_in", f"{folder}/served", "bert_flow", *ports]
-  with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-    assert server.stdout.readline() == "ready\n"
-    run("serve", served, f"--server=localhost:{ports[0]}")
-    run("serve", served, f"--server=http://localhost:{ports[1]}")
-    server.stdin.close()
+  with reserved_ports(2) as ports:
+    command = [sys.executable, "-m", "tests.serving.stand_in", f"{folder}/served", "bert_flow", *map(str, ports)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+      assert server.stdout.readline() == "ready\n"
+      run("serve", served, f"--server=localhost:{ports[0]}")
+      run("serve", served, f"--server=http://localhost:{ports[1]}")
+      server.stdin.close()
 
 
 if __name__ == "__main__":

@@ -85,11 +85,12 @@ def test_permissions_are_those_of_other_new_files(tmp_path):
 
 def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
   folder = tmp_path / "exp/run"
-  hold = "import sys, time\nfrom bert_flow_tf.io.files import owned\n"
-  hold += "with owned(sys.argv[1], 'exp_name'):\n  print('held', flush=True)\n  time.sleep(60)"
+  hold = "import sys\nfrom bert_flow_tf.io.files import owned\n"
+  hold += "with owned(sys.argv[1], 'exp_name'):\n  print('held', flush=True)\n  sys.stdin.read()"
   environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(files.__file__).parents[2])}
   command = [sys.executable, "-c", hold, str(folder)]
-  with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as holder:
+  pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+  with subprocess.Popen(command, **pipes, env=environment, text=True) as holder:
     assert holder.stdout.readline() == "held\n"
     with rejected(ConfigError, "exp_name"), owned(folder, "exp_name"):
       pass
@@ -131,7 +132,7 @@ def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
 
 
 def test_what_a_killed_process_left_is_deleted_before_its_parent_waits_for_it(tmp_path):
-  process = subprocess.Popen(["sleep", "60"])
+  process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
   left = tmp_path / f".a.npy.{files.HOST}.{process.pid}.abcd1234.writing"
   left.touch()
   files.clear_leftovers(tmp_path)
@@ -140,7 +141,7 @@ def test_what_a_killed_process_left_is_deleted_before_its_parent_waits_for_it(tm
   os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still known to the system
   files.clear_leftovers(tmp_path)
   assert not left.exists()
-  process.wait()
+  process.communicate()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import tensorflow as tf
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.training.siamese.objectives import Classifier
-from tests.encoder import tf1_files, tiny
+from tests.encoder import tiny
+from tests.encoder.checkpoints import tf1_files
 from tests.flow import cases
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.testing import hub_folder

@@ -17,7 +17,7 @@ from tests.integrations import senteval_checkout
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import read_json, read_predictions
-from tests.training import small_siamese
+from tests.training.siamese import small_siamese
 
 pytestmark = pytest.mark.slow
 RUNNER = "siamese"

@@ -35,7 +35,7 @@ def test_flags_of_the_modes(tmp_path, mode, flags, name, folder):
   settings = {"PATH": os.environ["PATH"], "PYTHON": "echo", "BERT_PREMODELS": str(tmp_path), "BERT_NAME": name}
   settings |= {"GLUE_DIR": "G", "TASK_NAME": "ALLNLI", "OUTPUT_PARENT_DIR": "O", "RANDOM_SEED": "7"}
   command = ["bash", REPO / "run_scripts/train_siamese.sh", mode, "--flow=1 --seed=3"]
-  words = subprocess.run(command, env=settings, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+  words = subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout.split()
   found = dict(word.removeprefix("--").partition("=")[::2] for word in words[1:])
   expected = {"task_name": "ALLNLI", "data_dir": "G/ALLNLI", "max_seq_length": "64", "output_parent_dir": "O"}
   expected |= {"vocab_file": f"{bert}/vocab.txt", "bert_config_file": f"{bert}/bert_config.json"}
@@ -55,7 +55,6 @@ def test_flags_of_the_modes(tmp_path, mode, flags, name, folder):
 )
 def test_rejected_commands(tmp_path, arguments, text):
   command = ["bash", REPO / "run_scripts/train_siamese.sh", *arguments]
-  done = subprocess.run(
-    command, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=60
-  )
+  environment = {"PATH": os.environ["PATH"]}
+  done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
   assert done.returncode == 1 and done.stderr.startswith("error: ") and text in done.stderr

@@ -163,7 +163,7 @@ def browser():
   if path is None:
     pytest.skip("Chromium is not installed (apt-get install chromium)")
   flags = ["--headless", "--no-sandbox", "--disable-gpu"]
-  options = {"capture_output": True, "text": True, "timeout": 120, "check": True}
+  options = {"capture_output": True, "text": True, "check": True}
   return lambda *arguments: subprocess.run([path, *flags, *arguments], **options)
 
 

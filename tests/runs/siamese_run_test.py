@@ -21,7 +21,7 @@ from bert_flow_tf.tf1.checkpoint import write_checkpoint
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
 from tests.testing import golden_encoder, rejected, shared
-from tests.training import small_siamese
+from tests.training.siamese import small_siamese
 from tests.training.small import interrupted_at
 
 

@@ -18,8 +18,8 @@ from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import card
 from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.serving.settings import METADATA
-from tests.encoder import saved_models
-from tests.encoder.odd_text import odd_texts
+from tests.encoder.other import saved_models
+from tests.encoder.text.odd_text import odd_texts
 from tests.testing import edit_json, golden_encoder, rejected, run_python
 
 TEXTS = exported.TEXTS

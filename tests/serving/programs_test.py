@@ -55,7 +55,7 @@ def run(program, folder, keras_2=True, packages=()):
   environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1" if keras_2 else "0", "CUDA_VISIBLE_DEVICES": "-1"}
   command = [sys.executable, str(REPO / "tests/serving/programs.py"), program, str(folder)]
   # From another folder, so that the package is not found.
-  done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
+  done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stderr[-3000:]
   return json.loads(done.stdout.splitlines()[-1])
 

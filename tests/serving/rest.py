@@ -5,6 +5,12 @@ import json
 import threading
 
 
+class _Server(http.server.ThreadingHTTPServer):
+  """A server that listens at a reserved port, too."""
+
+  allow_reuse_port = True
+
+
 class Rest(http.server.BaseHTTPRequestHandler):
   """Predict requests: {"signature_name": ..., "instances": [...]}."""
 
@@ -27,7 +33,7 @@ class Rest(http.server.BaseHTTPRequestHandler):
 
 def serve(predict, paths, port=0):
   """Starts a server of models at some paths, `predict` (instances, signature_name) -> predictions; returns it."""
-  server = http.server.ThreadingHTTPServer(("localhost", port), Rest)
+  server = _Server(("localhost", port), Rest)
   server.predict, server.paths = predict, paths
   threading.Thread(target=server.serve_forever, daemon=True).start()
   return server

@@ -16,7 +16,8 @@ from bert_flow_tf.tf1 import read, write
 from bert_flow_tf.tf1.flow import make_flow, start_as_published, without_scale
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.siamese.objectives import Classifier
-from tests.encoder import tf1_files, tiny
+from tests.encoder import tiny
+from tests.encoder.checkpoints import tf1_files
 from tests.flow.cases import config
 from tests.testing import below, golden_files
 

@@ -79,7 +79,7 @@ def models(strategy):
 
 def siamese(strategy):
   """Makes half a pass of a siamese fit without dropout, whose masks are a replica's own."""
-  from tests.training import small_siamese
+  from tests.training.siamese import small_siamese
 
   with tempfile.TemporaryDirectory() as folder:
     model = small_siamese.save(pathlib.Path(folder) / "model", dropout=0.0)

@@ -1,37 +1,43 @@
-"""Two worker processes on this machine; run as a module, a run_flow.py that does something before."""
+"""Two worker processes on this machine; run as a module, a run_flow.py that does something before and pauses."""
 
+import contextlib
 import json
 import os
 import subprocess
 
 import numpy as np
 
-from tests.testing import REPO, free_ports
-
-# A worker whose peer was killed waits for heartbeats, TensorFlow's ten seconds and some.
-SECONDS = 240
+from tests.testing import LIMIT_SECONDS, REPO, pause_when_saved, reserved_ports
 
 
-def start(command, **options):
-  """Starts `command(index)` as worker 0 and worker 1 on this machine; returns the two processes."""
-  addresses = [f"localhost:{port}" for port in free_ports(2)]
-  processes = []
-  for index in range(2):
-    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-    # Workers of a machine without GPUs, whichever this is.
-    environment = {**os.environ, "TF_CONFIG": json.dumps(config), "CUDA_VISIBLE_DEVICES": "-1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    processes.append(subprocess.Popen(command(index), cwd=REPO, env=environment, **pipes, **options))
-  return processes
+def environment(ports, index):
+  """Returns the environment of a worker, on a machine without GPUs, whichever this is."""
+  workers = [f"localhost:{port}" for port in ports]
+  config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+  return {"TF_CONFIG": json.dumps(config), "TF_GRPC_REUSE_PORT": "1", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+@contextlib.contextmanager
+def started(command):
+  """Starts `command(index)` as worker 0 and worker 1 on this machine; gives the two processes, ended afterwards."""
+  pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+  with contextlib.ExitStack() as stack:
+    ports = stack.enter_context(reserved_ports(2))
+    processes = []
+    for index in range(2):
+      variables = {**os.environ, **environment(ports, index)}
+      processes.append(subprocess.Popen(command(index), cwd=REPO, env=variables, text=True, **pipes))
+      stack.callback(processes[index].kill)
+    yield processes
 
 
 def finish(processes):
-  """Returns [(stdout, stderr, exit status)] of both, which are ended if they take too long."""
-  try:
-    return [(process.communicate(timeout=SECONDS), process)[0] + (process.returncode,) for process in processes]
-  finally:
-    for process in processes:
-      process.kill()
+  """Returns [(stdout, stderr, exit status)] of both."""
+  outputs = []
+  for process in processes:
+    stdout, stderr = process.communicate(timeout=LIMIT_SECONDS)
+    outputs.append((stdout, stderr, process.returncode))
+  return outputs
 
 
 def losses_in_events(folder):
@@ -69,13 +75,14 @@ def disagreement(strategy, index):
 
 
 def main():
-  """Says how workers differ that were started to different ends, and goes on as run_flow.py with the same flags."""
+  """Says how workers differ that were started to different ends; then run_flow.py, paused when step 10 is saved."""
   from bert_flow_tf.training.strategies import make_strategy
   from run_scripts import run_flow
 
   index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-  strategy = make_strategy("multi_worker_mirrored", wait_seconds=SECONDS)
+  strategy = make_strategy("multi_worker_mirrored", wait_seconds=LIMIT_SECONDS)
   print(disagreement(strategy, index), flush=True)
+  pause_when_saved(2)
   run_flow.console()
 
 

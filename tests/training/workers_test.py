@@ -1,11 +1,10 @@
 """Fits on two worker processes, one of which is killed, and TF_CONFIG."""
 
 import faulthandler
+import itertools
 import json
 import re
-import signal
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from bert_flow_tf.training.sources import EmbeddingPairs
 from bert_flow_tf.training.strategies import make_strategy
 from bert_flow_tf.training.workers import Cluster, has_several_workers, is_chief, read_tf_config, worker_failures
 from tests.encoder import tiny
-from tests.testing import finished_python, free_ports, rejected
+from tests.testing import finished_python, rejected, reserved_ports
 from tests.training import two_workers
 
 CONFIG = FlowConfig(n_levels=1, depth=1, coupling_width=4)
@@ -137,13 +136,11 @@ def test_workers_that_cannot_be_joined(monkeypatch):
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_worker_ends_if_another_one_never_joins(index):
   """TensorFlow itself waits without a limit."""
-  addresses = [f"localhost:{port}" for port in free_ports(2)]
-  config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
   code = "from bert_flow_tf.training.strategies import make_strategy; make_strategy('multi_worker_mirrored', 5)"
-  variables = {"TF_CONFIG": json.dumps(config), "CUDA_VISIBLE_DEVICES": "-1"}
-  done = finished_python("-c", code, status=1, timeout=two_workers.SECONDS, **variables)
+  with reserved_ports(2) as ports:
+    done = finished_python("-c", code, status=1, **two_workers.environment(ports, index))
   assert "Traceback" not in done.stderr
-  assert f"waiting for {addresses[1 - index]}" in done.stderr and "ends in 5 seconds" in done.stderr
+  assert f"waiting for localhost:{ports[1 - index]}" in done.stderr and "ends in 5 seconds" in done.stderr
 
 
 def test_a_strategy_is_rejected_before_it_starts(monkeypatch):
@@ -187,13 +184,11 @@ def killed(tmp_path_factory):
   tiny.save_tiny(folder / "tiny")
   (folder / "flow.json").write_text(json.dumps(CONFIG.to_dict()))
   module = [sys.executable, "-m", "tests.training.two_workers"]
-  processes = two_workers.start(lambda index: [*module, *flags(folder, index)])
-  end = time.monotonic() + two_workers.SECONDS
-  while not any((folder / "0/e/checkpoints").glob("ckpt-[1-9]*.index")) and time.monotonic() < end:
-    assert processes[0].poll() is None, processes[0].communicate()
-    time.sleep(0.02)
-  processes[1].send_signal(signal.SIGKILL)
-  return folder, two_workers.finish(processes)
+  with two_workers.started(lambda index: [*module, *flags(folder, index)]) as processes:
+    said = list(itertools.takewhile(lambda line: line != "saved\n", processes[0].stdout))
+    processes[1].kill()
+    (stdout, *others), killed = two_workers.finish(processes)
+  return folder, [("".join(said) + stdout, *others), killed]
 
 
 @pytest.mark.slow
@@ -220,7 +215,8 @@ def test_same_command_goes_on_and_ends_as_one_process_alone(killed):
   """
   folder, _ = killed
   command = [sys.executable, "run_scripts/run_flow.py"]
-  outputs = two_workers.finish(two_workers.start(lambda index: [*command, *flags(folder, index)]))
+  with two_workers.started(lambda index: [*command, *flags(folder, index)]) as processes:
+    outputs = two_workers.finish(processes)
   for _, stderr, status in outputs:
     assert status == 0 and "Traceback" not in stderr, stderr[-4000:]
   (chief, stderr, _), (other, _, _) = outputs

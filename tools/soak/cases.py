@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from tests.run_scripts import run_siamese_test, tiny_data
-from tests.training import small_siamese
+from tests.training.siamese import small_siamese
 
 # Flags of a flow that is fitted in many short steps.
 _FLOW = ["--train_batch_size=8", "--save_checkpoints_steps=3"]

@@ -1,4 +1,4 @@
-"""Siamese training: losses, weights that change, early stopping, resumes; golden_siamese_test has the gradients."""
+"""Siamese training: losses, weights that change, early stopping, resumes; golden_test has the gradients."""
 
 import dataclasses
 import json
@@ -15,8 +15,8 @@ from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
 from bert_flow_tf.training.siamese.objectives import Classifier, cosine_losses
 from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings, siamese_name
 from tests.testing import rejected, shared
-from tests.training import small_siamese as small
 from tests.training import two_replicas
+from tests.training.siamese import small_siamese as small
 from tests.training.small import interrupted_at
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
-from tests.encoder import saved_models
+from tests.encoder.other import saved_models
 from tests.testing import rejected
 
 import tensorflow as tf  # isort: skip

@@ -12,7 +12,7 @@ from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_of_google
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
-from tests.encoder.odd_text import odd_texts
+from tests.encoder.text.odd_text import odd_texts
 from tests.testing import REPO, edit_json, shared
 
 MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"

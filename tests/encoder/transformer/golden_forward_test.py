@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.checkpoints import tf1_names
-from tests.encoder import tf1_files
+from tests.encoder.checkpoints import tf1_files
 from tests.testing import golden_files
 
 (FILE,) = [file for file in golden_files("siamese") if file.stem == "forward"]

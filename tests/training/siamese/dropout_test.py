@@ -10,7 +10,7 @@ from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.training.sources import SentencePairsWithDropout
 from tests.encoder import tiny
 from tests.training import small
-from tests.training import small_siamese as small_s
+from tests.training.siamese import small_siamese as small_s
 
 ROWS, HIDDEN, HEADS = 1500, 12, 3
 RATES = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.25}

@@ -17,7 +17,7 @@ from bert_flow_tf.encoder.transformer.layers import Dropout
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer
 from bert_flow_tf.errors import BertFlowError
-from tests.encoder import numpy_newer
+from tests.encoder.transformer import numpy_newer
 from tests.testing import edit_json, golden_encoder
 
 TEXTS = ["naïve café \u2013 東京 2024 ", "e-mail: a.b@c.de, $5.00", "x" * 300, "", "a dog and a cat " * 9]

@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, repair_surrogates
-from tests.encoder.odd_text import odd_texts
+from tests.encoder.text.odd_text import odd_texts
 from tests.testing import golden_encoder
 
 if importlib.util.find_spec("tensorflow_text") is None:

@@ -17,7 +17,7 @@ from bert_flow_tf.training.siamese.losses import SiameseLosses
 from bert_flow_tf.training.siamese.objectives import VARIABLE, Classifier
 from bert_flow_tf.training.siamese.settings import SiameseSettings
 from bert_flow_tf.training.siamese.trainer import SiameseTrainer
-from tests.encoder import tf1_files
+from tests.encoder.checkpoints import tf1_files
 from tests.testing import below, golden_files, nudged
 
 # The file that comes with the repository is tested in every run.

@@ -10,7 +10,8 @@ from safetensors.numpy import save_file
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.errors import EncoderError
-from tests.encoder import tf1_files, tiny
+from tests.encoder import tiny
+from tests.encoder.checkpoints import tf1_files
 from tests.testing import edit_json, shared
 
 SAVED = "model.safetensors"

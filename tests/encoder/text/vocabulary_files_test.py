@@ -9,7 +9,7 @@ import pytest
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import EncoderError
-from tests.encoder.odd_text import odd_texts
+from tests.encoder.text.odd_text import odd_texts
 from tests.testing import golden_encoder
 
 SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model", "deberta-v2": "spm.model"}

@@ -11,7 +11,8 @@ from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.tf1.write import write_config
-from tests.encoder import tf1_files, tiny
+from tests.encoder import tiny
+from tests.encoder.checkpoints import tf1_files
 from tests.encoder.tiny import IDS, MASK
 from tests.testing import rejected
 
