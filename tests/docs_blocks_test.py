@@ -73,7 +73,7 @@ BEFORE = {"docs/embedding.md": _FITTED + 'export_model(fitted, "served")', "docs
 NEEDS_DATA = ("docs/calibrations.md",)
 
 # Pages of a few seconds; the others are slow.
-QUICK = ("docs/tf1.md", "bert_flow_tf/data/frequencies/README.md")
+QUICK = ("bert_flow_tf/data/frequencies/README.md",)
 
 # Runs Python blocks, a json string a line, in one namespace; prints a line after the output of each.
 _SESSION = """

@@ -72,7 +72,7 @@ def serve(monkeypatch):
   with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
     server.content, server.requested = {}, []
     server.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     yield server
     server.shutdown()

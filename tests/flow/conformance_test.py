@@ -161,7 +161,7 @@ def test_folder_carries_all_that_decides_the_output(case, tmp_path):
 
 @pytest.mark.slow
 def test_two_replicas_compute_what_one_does():
-  found = two_replicas.results()["layers"]
+  found = two_replicas.results("layers")["layers"]
   u = cone(6, DIM)
   for case in CASES:
     layer = case.build(seed=1)

@@ -35,5 +35,5 @@ def serve(predict, paths, port=0):
   """Starts a server of models at some paths, `predict` (instances, signature_name) -> predictions; returns it."""
   server = _Server(("localhost", port), Rest)
   server.predict, server.paths = predict, paths
-  threading.Thread(target=server.serve_forever, daemon=True).start()
+  threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
   return server

@@ -1,12 +1,13 @@
 """What two and three replicas find, in a process of its own: devices are set up before TensorFlow starts.
 
-Run as a module it prints json, which `results` gives to the tests.
+Run as a module, with names of `PARTS`, it prints json, which `results` gives to the tests.
 """
 
 import functools
 import json
 import os
 import pathlib
+import sys
 import tempfile
 
 from tests.testing import run_python
@@ -17,9 +18,9 @@ WIDTHS, BATCHES = (4, 6), (8, 2)
 
 
 @functools.cache
-def results():
-  """Returns the output of `main`."""
-  return json.loads(run_python("-m", "tests.training.two_replicas").splitlines()[-1])
+def results(*parts):
+  """Returns {part: what its function of `PARTS` returns}, all of them from one process."""
+  return json.loads(run_python("-m", "tests.training.two_replicas", *parts).splitlines()[-1])
 
 
 def fits(strategy):
@@ -91,18 +92,21 @@ def siamese(strategy):
   return {"losses": losses.tolist(), "weights": weights, "embedded": embedded.tolist()}
 
 
-def embedded(strategies):
+def embedded(strategy):
   """Embeds sentences by encoders on one, two and three devices, also in half precision and fewer than devices."""
+  import tensorflow as tf
+
   from bert_flow_tf import SentenceEncoder, load_task
+  from bert_flow_tf.training.strategies import make_strategy
 
   texts = load_task("sample").splits["test"].sentences_a[:150]
   found = {}
   for precision in ("float32", "bfloat16"):
     found[precision] = []
-    for strategy in strategies:
-      with strategy.scope():
+    for several in (tf.distribute.get_strategy(), strategy, make_strategy("mirrored")):
+      with several.scope():
         encoder = SentenceEncoder.from_pretrained("mini", precision=precision)
-      assert encoder._replicas == strategy.num_replicas_in_sync
+      assert encoder._replicas == several.num_replicas_in_sync
       many, few = encoder.encode(texts, batch_size=16), encoder.encode(texts[:1])
       found[precision].append([many[:, :8].tolist(), few[:, :8].tolist()])
   return found
@@ -121,6 +125,9 @@ def latents(dim, batch_size=8, strategy=None):
 
 def several(strategy):
   """Fits flows on three devices by name, then on two by a user's strategy, as an object and in its scope."""
+  from bert_flow_tf.training.strategies import make_strategy
+
+  assert make_strategy("mirrored") is make_strategy("mirrored") and make_strategy("mirrored").num_replicas_in_sync == 3
   found = {}
   for dim in WIDTHS:
     found[f"{dim} mirrored"] = [latents(dim, batch_size, "mirrored") for batch_size in BATCHES]
@@ -130,28 +137,19 @@ def several(strategy):
   return found
 
 
-def main():
+PARTS = {"embedded": embedded, "fits": fits, "layers": layers, "models": models, "siamese": siamese, "several": several}
+
+
+def main(parts):
   """Prints what `results` reads."""
   import tensorflow as tf
-
-  from bert_flow_tf.training.strategies import make_strategy
 
   cpu = tf.config.list_physical_devices("CPU")[0]
   tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
   strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-  assert make_strategy("mirrored") is make_strategy("mirrored") and make_strategy("mirrored").num_replicas_in_sync == 3
-  mirrored = [tf.distribute.get_strategy(), strategy, make_strategy("mirrored")]
-  found = {
-    "embedded": embedded(mirrored),
-    "fits": fits(strategy),
-    "layers": layers(strategy),
-    "models": models(strategy),
-    "siamese": siamese(strategy),
-    "several": several(strategy),
-  }
-  print(json.dumps(found))
+  print(json.dumps({part: PARTS[part](strategy) for part in parts}))
 
 
 if __name__ == "__main__":
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  main()
+  main(sys.argv[1:])

@@ -301,7 +301,7 @@ def test_resumed_fit_is_the_same_to_the_bit(model, tmp_path):
 
 @pytest.mark.slow
 def test_two_replicas_find_what_one_does():
-  one, two = two_replicas.siamese(tf.distribute.get_strategy()), two_replicas.results()["siamese"]
+  one, two = two_replicas.siamese(tf.distribute.get_strategy()), two_replicas.results("siamese")["siamese"]
   np.testing.assert_allclose(two["losses"], one["losses"], rtol=1e-4)
   for name, value in one["weights"].items():
     np.testing.assert_allclose(two["weights"][name], value, atol=2e-5, err_msg=name)
