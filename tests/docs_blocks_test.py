@@ -41,7 +41,10 @@ NOT_RUN = (
 _SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidden_layers=1 --num_attention_heads=2"
 AS_READ = {
   "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
-  "docs/benchmarks.md": {"--benchmark=step": r"\g<0> --dim=8 --steps=30 --repeats=1"},
+  "docs/benchmarks.md": {
+    "--benchmark=step": r"\g<0> --dim=8 --steps=30",
+    "--benchmark=(step|training_step|startup)": r"\g<0> --repeats=1 --training_steps=1",
+  },
   "docs/distributed.md": {
     "# on the first": "& first=$!",
     "# on the second": "&& wait $first",

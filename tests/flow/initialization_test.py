@@ -86,9 +86,9 @@ def test_fitting_with_constant_dimensions_stays_finite(columns):
     u[::2] *= np.float32(1 + 2e-7)
   flow = Glow(config(n_levels=2, depth=1), 8, seed=0)
   trainer = Trainer(flow, FlowSettings(flow_learning_rate=0.05), show_progress=False)
-  losses = trainer.fit(EmbeddingPairs(u, u), num_train_epochs=200).losses / 2
+  losses = trainer.fit(EmbeddingPairs(u, u), num_train_epochs=100).losses / 2
   assert flow.constant_dimensions == columns
-  assert len(losses) == 400
+  assert len(losses) == 200
   assert np.isfinite(losses).all()
   # The likelihood of a constant at scale 1 is bounded: 1/2 log2(2 pi) bits a dimension, no gain from the scale.
   assert losses.min() > -6

@@ -57,7 +57,7 @@ def train(name):
   model = MODELS[name](flow)
   model.compile(keras.optimizers.Adam(0.01), run_eagerly=name != "functional")
   before, bits = flow.get_weights(), [float(np.mean(flow.bits_per_dim(u)))]
-  model.fit(u, epochs=3, batch_size=6, verbose=0)
+  model.fit(u, epochs=2, batch_size=6, verbose=0)
   bits.append(float(np.mean(flow.bits_per_dim(u))))
   assert len(model.trainable_weights) == len(flow.trainable_weights)
   trained = {id(weight) for weight in flow.trainable_weights}

@@ -19,14 +19,13 @@ from tests.flow.keras_test import custom_network
 from tests.testing import rejected
 
 LAYERS = [ActNorm, Permutation, Invertible1x1, AdditiveCoupling, AffineCoupling]
-LAYERS.append(functools.partial(Glow, config(n_levels=3, depth=1), 8, seed=1))
+LAYERS.append(functools.partial(Glow, config(depth=1), 8, seed=1))
 
 
 def inputs(dim):
-  """Returns embeddings as arrays and tensors of both precisions, and of rank 1 and 3."""
+  """Returns embeddings as an array, and tensors of both precisions and of rank 1 to 3."""
   u = cone(6, dim)
-  matrices = [u, u.astype("float32"), tf.constant(u), tf.constant(u, "float32")]
-  return [*matrices, tf.constant(u[0], "float32"), tf.constant(u.reshape(2, 3, dim))]
+  return [u, tf.constant(u, "float32"), tf.constant(u[0], "float32"), tf.constant(u.reshape(2, 3, dim))]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -39,8 +38,8 @@ def test_bijectors_of_new_layers(layer, dtype):
     assert new.built and z.dtype == dtype and z.shape == u.shape
     log_det = new.make_bijector().forward_log_det_jacobian(fresh(u), event_ndims=1)
     assert log_det.dtype == dtype
-    for other in ("float32", "float64"):
-      np.testing.assert_allclose(new.make_bijector().inverse(tf.cast(z, other)), u, rtol=1e-4, atol=1e-4)
+    other = "float32" if dtype == "float64" else "float64"
+    np.testing.assert_allclose(new.make_bijector().inverse(tf.cast(z, other)), u, rtol=1e-4, atol=1e-4)
   new, u = layer(dtype=dtype), tf.constant(cone(6, 8), dtype)
   z = tf.function(lambda u: new.make_bijector().forward(u))(u)
   np.testing.assert_allclose(new(u), z, atol=1e-5)
@@ -48,7 +47,7 @@ def test_bijectors_of_new_layers(layer, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_density_of_any_precision_and_rank(dtype):
-  flow = randomize(Glow(config(n_levels=3, depth=1), 8, seed=1, dtype=dtype))
+  flow = randomize(Glow(config(depth=1), 8, seed=1, dtype=dtype))
   expected = flow.bits_per_dim(cone(6, 8)).numpy()
   for u in inputs(8):
     bits, nats = flow.bits_per_dim(u), flow.distribution.log_prob(u)
@@ -60,7 +59,7 @@ def test_density_of_any_precision_and_rank(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("coupling", ["additive", "affine"])
 def test_networks_of_a_users_own(coupling, dtype):
-  flow = Glow({"coupling": coupling, "depth": 2}, 8, seed=1, dtype=dtype, network=custom_network)
+  flow = Glow({"coupling": coupling, "depth": 1}, 8, seed=1, dtype=dtype, network=custom_network)
   u = cone(40, 8)
   flow.adapt(u)
   np.testing.assert_allclose(flow.inverse(flow(u)), u, rtol=1e-3, atol=1e-3)
@@ -80,7 +79,7 @@ def test_networks_of_a_users_own(coupling, dtype):
 
 
 def test_the_trainer_fits_networks_of_a_users_own():
-  flow, u = Glow(config(), 8, seed=1, network=custom_network), cone(40, 8).astype(np.float32)
+  flow, u = Glow(config(depth=1), 8, seed=1, network=custom_network), cone(40, 8).astype(np.float32)
   trainer = Trainer(flow, FlowSettings(train_batch_size=8, flow_learning_rate=0.02), show_progress=False)
   losses = trainer.fit(EmbeddingPairs(u, u), num_train_epochs=10).losses
   assert losses[-5:].mean() < losses[:5].mean()
@@ -134,7 +133,7 @@ def test_bases_that_do_not_fit(base):
 
 
 def test_functions_do_not_retrace():
-  flows = [Glow(config(n_levels=2, depth=1), 8, seed=seed) for seed in (1, 2)]
+  flows = [Glow(config(n_levels=1, depth=1), 8, seed=seed) for seed in (1, 2)]
   traces = []
 
   @tf.function
@@ -148,7 +147,7 @@ def test_functions_do_not_retrace():
     return bijector.forward(u)
 
   u = tf.constant(cone(6, 8), tf.float32)
-  for seed in range(3):
+  for seed in range(2):
     flow = randomize(flows[0], seed)
     np.testing.assert_allclose(log_prob(flow.distribution, u), flow.distribution.log_prob(u), rtol=1e-4)
     np.testing.assert_allclose(forward(flow.make_bijector(), u), flow(u), atol=1e-4)

@@ -22,7 +22,7 @@ from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
 from tests.testing import golden_encoder, rejected, shared
 from tests.training.siamese import small_siamese
-from tests.training.small import interrupted_at
+from tests.training.small import eagerly, interrupted_at
 
 
 def make_flow(depth, seed):
@@ -128,7 +128,8 @@ def test_the_seed_decides_the_flow(frozen, tmp_path, monkeypatch, others, unused
   """Of a flow that is fitted on embeddings, and of flows whose every step goes through BERT."""
   monkeypatch.setattr(SiameseTraining, unused, None)
   run, training = frozen(tmp_path / "run", seed=3, permutation="random", **others)
-  run.train(training)
+  with eagerly():
+    run.train(training)
   expected = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=4), 12, permutation="random", seed=3)
   name = "revnet_0/revnet_step_0/invertible/w"  # fixed
   found = run.parts.model.calibration.flow.tf1_variables()[name]
@@ -158,6 +159,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("name", OTHERS)
+@eagerly()
 def test_other_models_than_bert_are_trained(tmp_path, name):
   """No checkpoint of TensorFlow 1 can hold them: a later run uses encoder/ and flow/ of the folder."""
   folder = golden_encoder(name)

@@ -205,12 +205,13 @@ class ListOfLayers(keras.layers.Layer):
 
 # {what is special: (steps at which it is stopped, arguments of the fit, the flow's settings)}
 STOPPED = {
-  "plain": ([15], {}, {}),
-  "again and again": ([5, 10], {}, {}),
-  "other chunks": ([10], {"save_checkpoints_steps": 3}, {}),
+  "again and again, in other chunks": ([5, 10], {"save_checkpoints_steps": 3}, {}),
   "dropout, and not initialized from data": ([10], {}, {"actnorm_init": "glorot", "coupling_dropout": 0.5}),
-  "own network": ([10], {}, {"network": ListOfLayers}),
-  "a constant dimension, whose scale of 1 is no weight": ([10], {"source": EmbeddingPairs(CONSTANT, CONSTANT)}, {}),
+  "own network, and a constant dimension, whose scale of 1 is no weight": (
+    [10],
+    {"source": EmbeddingPairs(CONSTANT, CONSTANT)},
+    {"network": ListOfLayers},
+  ),
   "more pairs than the shuffle buffer holds": (
     [20],
     {"source": EmbeddingPairs(*small.embeddings(3000)), "train_batch_size": 250},

@@ -54,6 +54,16 @@ def assert_same_weights(found, expected):
 
 
 @contextlib.contextmanager
+def eagerly():
+  """Lets functions of TensorFlow run without their graphs: tracing a fit takes longer than some steps of it."""
+  tf.config.run_functions_eagerly(True)
+  try:
+    yield
+  finally:
+    tf.config.run_functions_eagerly(False)
+
+
+@contextlib.contextmanager
 def interrupted_at(step):
   """Interrupts the training in the block once its progress shows `step` steps, which is after a checkpoint is saved."""
   update = Progress.update

@@ -17,7 +17,7 @@ from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSett
 from tests.testing import rejected, shared
 from tests.training import two_replicas
 from tests.training.siamese import small_siamese as small
-from tests.training.small import interrupted_at
+from tests.training.small import eagerly, interrupted_at
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,7 @@ def test_losses_are_those_of_the_formula(without_dropout, classifier):
   assert bits.numpy() == pytest.approx(sum(flow.bits_per_dim(side).numpy().mean() for side in sides), rel=1e-5)
 
 
+@eagerly()
 def test_weights_that_the_pooling_does_not_read_are_not_trained(tmp_path):
   model = small.save(tmp_path / "model", blocks=2)
   parts = small.make(model, pooling="avg-last-last-2")
@@ -87,6 +88,7 @@ def test_half_precision_is_close_and_its_weights_are_float32(without_dropout):
   assert 0.99 < cosine < 1 - 1e-9
 
 
+@eagerly()
 def test_nothing_to_learn_and_a_loss_that_is_not_finite(model, tmp_path):
   parts = small.make(model)
   nothing = small.source(parts.encoder, 8, np.full(8, np.nan))
@@ -111,6 +113,7 @@ def test_dropout_while_only_a_flow_is_fitted(model):
     assert (one != other) == as_published
 
 
+@eagerly()
 def trained_by(parts, targets=None):
   """Fits half a pass; returns whether there was a loss, and whether BERT and the flow have other weights after it."""
   parts.flow.initialize(np.random.default_rng(0).normal(size=[9, 12]).astype(np.float32))
@@ -133,6 +136,7 @@ def test_without_labels_the_penalty_trains_bert(model):
   assert trained_by(small.make(model, **settings, l2_penalty=0.1), nothing) == (True, True, True)
 
 
+@eagerly()
 def test_the_flow_starts_from_the_first_sentences_of_the_first_batch(model):
   parts, by_hand = (small.make(model, flow=True, learning_rate=1e-30, flow_learning_rate=1e-30) for _ in range(2))
   first, _, _ = small.pairs(32)
