@@ -65,7 +65,7 @@ class GraphTokenizer:
       message = f"text in a graph needs tensorflow-text ({error}): {install_command('serving')}"
       raise ConfigError(message, "tensorflow_text") from error
 
-    self.max_seq_length = int(max_seq_length)
+    self.max_seq_length, self._prompt = int(max_seq_length), tokenizer.prompt
     self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
     definition = json.loads(tokenizer.backend.to_str())
     others = [token for token in definition["added_tokens"] if not token["special"]]
@@ -79,6 +79,8 @@ class GraphTokenizer:
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
     max_pieces = self.max_seq_length - 2
+    if self._prompt:
+      texts = tf.strings.join([self._prompt, texts])
     texts = tf.strings.substr(texts, 0, self._model.bytes_per_token * self.max_seq_length)
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     pieces = self._model(texts, max_pieces)

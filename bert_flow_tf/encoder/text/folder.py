@@ -1,7 +1,6 @@
 """Tokenizers of the folders of encoders: tokenizer.json, or vocabulary files."""
 
 import functools
-import hashlib
 import json
 import os
 import pathlib
@@ -48,9 +47,13 @@ def load_tokenizer(
   files: Any = folder
   if not isinstance(folder, EncoderFiles):
     files = EncoderFiles(pathlib.Path(folder))
+  tokenizer: SentenceTokenizer
   if overrides.get("vocab_file") is None and not files.reads_vocab_txt:
-    return FolderTokenizer.of_files(files, overrides)
-  return SentenceTokenizer.from_vocab_txt(files, name, overrides)
+    tokenizer = FolderTokenizer.of_files(files, overrides)
+  else:
+    tokenizer = SentenceTokenizer.from_vocab_txt(files, name, overrides)
+  tokenizer.prompt = overrides.get("prompt") or ""
+  return tokenizer
 
 
 class FolderTokenizer(SentenceTokenizer):
@@ -136,9 +139,8 @@ class FolderTokenizer(SentenceTokenizer):
 
   @functools.cached_property
   def checksum(self) -> str:
-    """SHA-256 of the tokenizer and its special tokens, in hexadecimal."""
-    content = json.dumps([self.backend.to_str(), self.specials], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    """SHA-256 of the tokenizer, its special tokens and the prompt, in hexadecimal."""
+    return self._checksum_of(self.backend.to_str(), self.specials)
 
 
 class Pieces:

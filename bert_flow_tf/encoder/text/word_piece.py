@@ -1,5 +1,6 @@
 """Tokenization: sentences to token ids, by vocab.txt and tokenizer_config.json of a BERT's folder."""
 
+import copy
 import functools
 import hashlib
 import itertools
@@ -57,10 +58,12 @@ class SentenceTokenizer:
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
   max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` the ids of [CLS], [SEP], [PAD] and
   [MASK]; `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as
-  in byte-level BPE, so that a text's first word can have other pieces.
+  in byte-level BPE, so that a text's first word can have other pieces. `prompt` is text that is put before each
+  sentence.
   """
 
   spaced = False
+  prompt = ""
 
   def __init__(
     self,
@@ -139,9 +142,18 @@ class SentenceTokenizer:
     """True if text is lower-cased."""
     return self.settings["do_lower_case"]
 
+  def with_prompt(self, prompt: str) -> "SentenceTokenizer":
+    """Returns a tokenizer that puts a prompt before each sentence."""
+    tokenizer = copy.copy(self)
+    vars(tokenizer).pop("checksum", None)
+    tokenizer.prompt = prompt
+    return tokenizer
+
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
     """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], of at most max_seq_length."""
     sentences = list(map(repair_surrogates, check_sentences(sentences)))
+    if self.prompt:
+      sentences = [self.prompt + sentence for sentence in sentences]
     ids, cut = [], 0
     for chunk in _chunks(sentences):
       ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)
@@ -212,10 +224,15 @@ class SentenceTokenizer:
 
   @functools.cached_property
   def checksum(self) -> str:
-    """SHA-256 of the vocabulary and the settings, in hexadecimal."""
+    """SHA-256 of the vocabulary, the settings and the prompt, in hexadecimal."""
     vocabulary = sorted(self.ids.items(), key=lambda item: item[1])
-    content = json.dumps([vocabulary, self.settings, self.specials], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return self._checksum_of(vocabulary, self.settings, self.specials)
+
+  def _checksum_of(self, *values):
+    """Returns the SHA-256 of JSON values and of the prompt, if there is one."""
+    if self.prompt:
+      values = (*values, self.prompt)
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> dict[str, Any]:
