@@ -30,7 +30,7 @@ TF1_INDEX = ".index"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 # Files of a tokenizer: any of these, in this order.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
-TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json")
+TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
 TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 # The first of these has the weights.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
