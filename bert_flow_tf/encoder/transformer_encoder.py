@@ -22,6 +22,7 @@ from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import STATIC
+from bert_flow_tf.io.forks import check_not_forked
 from bert_flow_tf.progress import Progress
 
 
@@ -113,6 +114,7 @@ class TransformerEncoder(TextEncoder):
 
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
+    check_not_forked(EncoderError)
     self.precision, self._frozen = precision, frozen
     self._checksum: str | None = None
     self._functions: dict[Pooling, Callable] = {}
@@ -277,6 +279,7 @@ class TransformerEncoder(TextEncoder):
         table = self.token_weights.table
       progress.update(len(ids))
       return self.bert.embed(ids, table)[:, : self.truncate_dim]
+    check_not_forked(EncoderError)
     # The longest come first, so that a batch that is too large fails at once.
     embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
