@@ -44,7 +44,7 @@ class EncoderSettings(Settings):
   model: str = setting(
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
-    "(bert, roberta, xlm-roberta, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
+    "(bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
     "static:NAME for the word embeddings of one of these without its transformer, which is much faster; "
     "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors; glove:FILE for averages of word vectors.",
     part=NAME,

@@ -316,5 +316,6 @@ class TransformerEncoder(TextEncoder):
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
         return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
-      self._functions[pooling] = embed
+      # Not `embed` itself: TensorFlow warns of a process that traces many, one per encoder.
+      self._functions[pooling] = embed.get_concrete_function()
     return self._functions[pooling]

@@ -14,6 +14,7 @@ from tests.encoder.text.odd_text import odd_texts
 from tests.testing import golden_encoder
 
 SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model", "deberta-v2": "spm.model"}
+SENTENCEPIECE["camembert"] = "sentencepiece.bpe.model"
 # Every kind of line: an empty and a repeated one, white space that is no line break, and no line break at the end.
 ODD_LINES = ["x\u2028y", "\u3000b", "tab\t", "", "the", "\x85", "É", "##É", "last"]
 # {encoder: checksum of its tokenizer}, with release 0.1.0 and transformers 4.53.3
@@ -29,8 +30,8 @@ CHECKSUMS = {
 
 
 def model_of(name):
-  """Returns the vocabulary in an encoder's tokenizer.json; ELECTRA's for BERT."""
-  folder = {"bert": "electra"}.get(name, name)
+  """Returns the vocabulary in an encoder's tokenizer.json; ELECTRA's for BERT, XLM-R's for CamemBERT."""
+  folder = {"bert": "electra", "camembert": "xlm-roberta"}.get(name, name)
   return json.loads((golden_encoder(folder) / "tokenizer.json").read_text())["model"]
 
 
@@ -60,8 +61,7 @@ def sentencepiece_file(name, vocabulary):
   specials = {
     "albert": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
     "deberta-v2": ["[PAD]", "[CLS]", "[SEP]", "[UNK]"],
-    "xlm-roberta": ["<unk>", "<s>", "</s>"],
-  }[name]
+  }.get(name, ["<unk>", "<s>", "</s>"])
   unknown = "[UNK]" if name == "deberta-v2" else "<unk>"
   for piece in specials:
     model.pieces.add(piece=piece, type=2 if piece == unknown else 3)
@@ -100,7 +100,7 @@ def test_ids_of_sentencepiece_are_equal(tmp_path, name):
   content = (folder / SENTENCEPIECE[name]).read_bytes()
   sentences = ["a man is playing a guitar", "two dogs run", "well-known", "  spaced   out"]
   theirs = text.SentencepieceTokenizer(content).tokenize(sentences).to_list()
-  offset = int(name == "xlm-roberta")  # <pad> comes before <unk>
+  offset = {"xlm-roberta": 1, "camembert": 4}.get(name, 0)  # as fairseq's special tokens come first
   ids = load_tokenizer(folder)(sentences)
   assert [row[1:-1].tolist() for row in ids] == [[i + offset for i in row] for row in theirs]
 
