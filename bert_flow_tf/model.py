@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.flow import as_calibration, read_calibration
@@ -92,6 +93,7 @@ class SentenceModel:
     self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
     self._default_calibration = FLOW
+    self._unfitted_recipe: str | None = None
     fitted = None
     if calibration is not None:
       fitted = as_calibration(calibration)
@@ -142,7 +144,7 @@ class SentenceModel:
     )
     encoder.declared.log(**model.identity.settings.pooling_arguments())
     if recipe is not None:
-      model._default_calibration = settings.calibration
+      model._default_calibration, model._unfitted_recipe = settings.calibration, recipe
     return model
 
   @classmethod
@@ -212,6 +214,7 @@ class SentenceModel:
     if characters is not None:
       step = Characters(self.encoder, self.max_seq_length, characters)
       dims.append(step.dim)
+    self._unfitted_recipe = None
     output_dim = sum(dims) or self.dim
     pooling_lib.check_low_dim(output_dim, self.identity.low_dim)
     self.calibration, self.characters, self._calibrated_dim = calibration, step, output_dim
@@ -364,10 +367,24 @@ class SentenceModel:
     """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
     return isotropy.log_cone(embeddings, self.shares, self.encoder.is_for_similarity(self.pooling))
 
-  def _embed(self, sentences, batch_size, show_progress):
+  def _embed(self, sentences, batch_size, show_progress, prompt=None):
     """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""
     arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.settings.pooling_arguments()}
-    return self.encoder.encode(sentences, cache=self._cache, **arguments)
+    encoder = self.encoder
+    if prompt is not None:
+      encoder = encoder.with_prompt(prompt)
+    return encoder.encode(sentences, cache=self._cache, **arguments)
+
+  def _prompt_of(self, prompt_name, prompt):
+    """Returns a prompt, or the declared one of a name; None for neither."""
+    prompts = self.encoder.declared.prompts
+    if prompt is not None or prompt_name is None:
+      return prompt
+    if prompt_name not in prompts:
+      names = ", ".join(prompts) or "none"
+      message = f"prompt_name={prompt_name!r}: expected a prompt that {self.encoder.name} declares ({names})"
+      raise ConfigError(message, argument="prompt_name")
+    return prompts[prompt_name]
 
   @property
   def has_characters_alone(self) -> bool:
@@ -388,15 +405,18 @@ class SentenceModel:
     if self.calibration is not None:
       return self.calibration.transform(embeddings)
     embeddings = check_rows(embeddings, self.dim)
+    if self._unfitted_recipe is not None:
+      logging.warning("recipe=%s: not fitted yet, the embeddings are not calibrated; call fit", self._unfitted_recipe)
+      self._unfitted_recipe = None  # once
     if self.has_characters_alone:
       return embeddings[:, :0]
     return embeddings
 
-  def _embed_if_used(self, sentences, batch_size, show_progress):
+  def _embed_if_used(self, sentences, batch_size, show_progress, prompt=None):
     """Returns the embeddings of sentences, or zeros for characters alone: [n, dim]."""
     if self.has_characters_alone:
       return np.zeros([len(sentences), self.dim], np.float32)
-    return self._embed(sentences, batch_size, show_progress)
+    return self._embed(sentences, batch_size, show_progress, prompt)
 
   def encode(
     self,
@@ -406,6 +426,8 @@ class SentenceModel:
     normalize_embeddings: bool = False,
     *,
     calibrated: bool = True,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
     **others: Any,
   ) -> np.ndarray:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
@@ -416,6 +438,8 @@ class SentenceModel:
       show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; an embedding of zeros stays.
       calibrated: False for the encoder's embeddings, which `transform` takes.
+      prompt_name: name of a prompt that the encoder's folder declares, as "query".
+      prompt: text to put before each sentence, in place of a prompt with a name; None for the encoder's `prompt`.
       **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
         device, ... `SentenceTransformersAdapter` also returns tensors of PyTorch.
 
@@ -431,10 +455,11 @@ class SentenceModel:
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
     texts = check_sentences(texts)
+    prompt = self._prompt_of(prompt_name, prompt)
     if calibrated:
-      embeddings = self.transform(self._embed_if_used(texts, batch_size, bool(show_progress_bar)), texts)
+      embeddings = self.transform(self._embed_if_used(texts, batch_size, bool(show_progress_bar), prompt), texts)
     else:
-      embeddings = self._embed(texts, batch_size, bool(show_progress_bar))
+      embeddings = self._embed(texts, batch_size, bool(show_progress_bar), prompt)
     if normalize_embeddings:
       embeddings = normalized(embeddings)
     if is_single:
@@ -470,8 +495,14 @@ class SentenceModel:
 
     Args:
       calibration: name of the calibration that its `fit` fits, as `fit` takes it; None to take this model as it is.
+
+    Raises:
+      ConfigError: scikit-learn is not installed.
     """
-    from bert_flow_tf.scikit_learn import ScikitLearnTransformer
+    try:
+      from bert_flow_tf.scikit_learn import ScikitLearnTransformer
+    except ImportError as error:
+      raise ConfigError(f"as_transformer needs scikit-learn ({error}): pip install scikit-learn") from error
 
     return ScikitLearnTransformer(self, calibration)
 

@@ -1,12 +1,14 @@
-"""A model as a transformer of scikit-learn's Pipelines; scikit-learn itself is not needed."""
+"""A model as a transformer of scikit-learn's Pipelines; imported where it is used, as scikit-learn is optional."""
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 
-class ScikitLearnTransformer:
-  """Transformer from sentences to embeddings, with the methods that scikit-learn calls.
+class ScikitLearnTransformer(TransformerMixin, BaseEstimator):
+  """Transformer from sentences to embeddings.
 
       pipeline = make_pipeline(model.as_transformer("soft-whitening"), LogisticRegression())
       pipeline.fit(sentences, labels).predict(other_sentences)
@@ -16,43 +18,42 @@ class ScikitLearnTransformer:
     calibration: name of the calibration that `fit` fits on its sentences; None to take the model as it is.
 
   Attributes:
-    model_: the model that `transform` embeds with.
+    model_: the model that `transform` embeds with, after `fit`.
   """
 
   def __init__(self, model: Any, calibration: str | None = None) -> None:
     self.model = model
     self.calibration = calibration
-    self.model_ = model
 
   def fit(self, X: Any, y: Any = None) -> "ScikitLearnTransformer":
     """Fits the calibration on sentences; `y`, their labels, is not used."""
+    self.model_ = self.model
     if self.calibration is not None:
       self.model_ = self.model.with_calibration(None).fit(X, self.calibration, show_progress=False)
     return self
 
   def transform(self, X: Any) -> np.ndarray:
-    """Returns the embeddings of sentences, float32 [n, output_dim]."""
-    return self.model_.encode(X)
+    """Returns the embeddings of sentences, float32 [n, output_dim]; NotFittedError without a fitted calibration."""
+    check_is_fitted(self)
+    return self._fitted_model.encode(X)
 
-  def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-    """Fits the calibration on sentences, and returns their embeddings."""
-    return self.fit(X, y).transform(X)
+  @property
+  def _fitted_model(self):
+    """The model of the last `fit`; without a calibration nothing is fitted."""
+    return getattr(self, "model_", self.model)
 
-  def get_params(self, deep: bool = True) -> dict[str, Any]:
-    """Returns the arguments of the class."""
-    return {"model": self.model, "calibration": self.calibration}
+  def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    """Returns the names of the columns of `transform`: "embedding0", ..."""
+    check_is_fitted(self)
+    return np.array([f"embedding{i}" for i in range(self._fitted_model.output_dim)], dtype=object)
 
-  def set_params(self, **params: Any) -> "ScikitLearnTransformer":
-    """Sets arguments of the class, as a search over `calibration` does."""
-    for name, value in params.items():
-      setattr(self, name, value)
-    return self
+  def __sklearn_is_fitted__(self) -> bool:
+    return self.calibration is None or hasattr(self, "model_")
 
   def __sklearn_tags__(self) -> Any:
-    from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags  # which calls this method
-
-    tags = {"target_tags": TargetTags(required=False), "transformer_tags": TransformerTags()}
-    return Tags("transformer", input_tags=InputTags(two_d_array=False, string=True), **tags)
+    tags = super().__sklearn_tags__()
+    tags.input_tags.two_d_array, tags.input_tags.string = False, True
+    return tags
 
   def __sklearn_clone__(self) -> "ScikitLearnTransformer":
     return ScikitLearnTransformer(self.model, self.calibration)  # the encoder is shared, not copied

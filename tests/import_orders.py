@@ -17,6 +17,7 @@ ORDERS = {
   "tf.keras, TFBertModel": (["tf.keras", "transformers.TFBertModel"], [], "tf.keras"),
   "tensorflow_hub and tensorflow_text": (["tensorflow_hub", "tensorflow_text"], [], "tf.keras"),
   "keras_hub": (["keras_hub"], [], "keras"),
+  "torch": (["torch"], [], "keras"),  # in the other order, Triton ends the process
 }
 U = np.random.default_rng(0).normal(size=[64, 8]).astype(np.float32)
 

@@ -200,7 +200,7 @@ def test_arguments_of_sentence_transformers(model):
   arguments = {"convert_to_numpy": True, "convert_to_tensor": False, "device": "cuda", "prompt": None, "num_proc": 2}
   np.testing.assert_array_equal(model.encode(["dog"], show_progress_bar=True, **arguments), model.encode(["dog"]))
   wrong = {"convert_to_tensor": True, "convert_to_numpy": False, "truncate_dim": 2, "nonsense": 1, "batch_size": 0}
-  wrong |= {"precision": "int8", "output_value": "token_embeddings", "prompt": "query: "}
+  wrong |= {"precision": "int8", "output_value": "token_embeddings", "prompt_name": "query"}
   for name, value in wrong.items():
     with rejected(ConfigError, name):
       model.encode(["dog"], **{name: value})

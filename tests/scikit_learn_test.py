@@ -38,7 +38,30 @@ def test_a_clone_has_the_parameters_and_the_encoder(model):
   np.testing.assert_array_equal(transformer.fit_transform(SENTENCES), transformer.model_.encode(SENTENCES))
   clone = sklearn.clone(transformer)
   assert clone.get_params() == transformer.get_params() == {"model": model, "calibration": "mean"}
-  assert clone.model_ is model and transformer.model_ is not model
+  assert not hasattr(clone, "model_") and clone.model is model and transformer.model_ is not model
+
+
+def test_what_is_set_holds_after_the_next_fit(model):
+  other = SentenceModel.from_pretrained("static:mini", token_weights="uniform")
+  transformer = model.as_transformer("mean").fit(SENTENCES)
+  for parameters in ({"model": other}, {"calibration": None}):
+    transformer.set_params(**parameters).fit(SENTENCES)
+  np.testing.assert_array_equal(transformer.transform(SENTENCES), other.encode(SENTENCES))
+  with pytest.raises(ValueError, match="calibraton"):
+    transformer.set_params(calibraton="mean")
+
+
+def test_unfitted_and_named_columns(model):
+  from sklearn.exceptions import NotFittedError
+  from sklearn.pipeline import make_pipeline
+  from sklearn.utils.validation import check_is_fitted
+
+  pipeline = make_pipeline(model.as_transformer("whitening-3"))
+  for use in (check_is_fitted, lambda each: each.transform(SENTENCES), lambda each: each.get_feature_names_out()):
+    with pytest.raises(NotFittedError):
+      use(pipeline)
+  assert pipeline.fit(SENTENCES).get_feature_names_out().tolist() == ["embedding0", "embedding1", "embedding2"]
+  check_is_fitted(make_pipeline(model.as_transformer()))  # nothing is fitted
 
 
 def test_a_search_over_calibrations(model):

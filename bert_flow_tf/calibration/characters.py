@@ -36,7 +36,7 @@ class Characters:
     dim: dimensions of c.
 
   Raises:
-    ConfigError: dim is not allowed, or the encoder has no word pieces.
+    ConfigError: dim is not allowed, or the encoder has no word pieces, or a prompt.
   """
 
   def __init__(self, encoder: Any, max_seq_length: int, dim: int = DEFAULT_DIM) -> None:
@@ -45,6 +45,9 @@ class Characters:
     self.dim = int(dim)
     self.name = characters_name(self.dim)
     encoder.check_has_tokens(self.name)
+    if encoder.prompt:
+      message = f'{self.name}: the encoder puts {encoder.prompt!r} before each sentence; load it with prompt=""'
+      raise ConfigError(message, argument="characters")
     self._encoder, self._max_seq_length = encoder, max_seq_length
 
   def append(self, z: np.ndarray, sentences: Sequence[str]) -> np.ndarray:

@@ -19,6 +19,7 @@ from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.forks import check_not_forked
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
@@ -45,6 +46,7 @@ class FlowCalibration(Calibration):
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """Returns the latents of embeddings [n, dim], float32 [n, output_dim]."""
     rows = check_rows(embeddings, self.dim)
+    check_not_forked(CalibrationError)
     if self.flow.needs_initialization:
       raise CalibrationError("flow is not fitted: fit one with fit_calibration or SentenceModel.fit")
     # In parts, which bounds the memory of the flow's hidden layers.

@@ -123,7 +123,8 @@ def check_sentences(sentences: Texts, argument: str = "sentences") -> list[str]:
   """Returns sentences as a list of str; raises DataError, which names the argument, if an element is not text.
 
   `sentences` may be any ordered collection of str or bytes in UTF-8, a generator of unknown size, an array or string
-  tensor [n], a tf.data.Dataset of sentences or batches of them, or an Arrow column.
+  tensor [n], a tf.data.Dataset of sentences or batches of them, an Arrow column, or a table of one column, as a
+  DataFrame of pandas or polars.
   """
   elements = _elements(sentences, argument)
   # Lists of many str are the rule, and a type for each of them is looked up faster than it is tested.
@@ -160,6 +161,8 @@ def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]
 def _elements(sentences, argument):
   """Returns the elements of a collection as a list: strings or bytes, or pairs of them."""
   elements = None
+  if is_table(sentences):
+    sentences = _only_column(sentences, argument)
   if hasattr(sentences, "as_numpy_iterator"):  # a tf.data.Dataset
     if int(sentences.cardinality()) == -1:
       raise DataError(f"{argument}: the tf.data.Dataset has no end; expected a finite one, as take(n) makes", argument)
@@ -168,6 +171,8 @@ def _elements(sentences, argument):
     sentences = sentences.numpy()
   if hasattr(sentences, "to_pylist"):  # a column of Arrow
     elements = sentences.to_pylist()
+  elif isinstance(sentences, np.ndarray) and sentences.ndim == 2 and sentences.shape[1] == 1:
+    elements = sentences[:, 0].tolist()  # as ColumnTransformer gives a column
   elif isinstance(sentences, np.ndarray) and sentences.ndim:
     elements = sentences.tolist()
   elif isinstance(sentences, Iterable) and not isinstance(sentences, _NO_LISTS):
@@ -176,6 +181,24 @@ def _elements(sentences, argument):
     message = f"{argument}: the type is {type(sentences).__name__}, expected a list of str, such as [sentence]"
     raise DataError(message, argument=argument)
   return elements
+
+
+def is_table(values):
+  """Returns whether a value is a table: a DataFrame of pandas or polars, an Arrow table, a data set of `datasets`."""
+  return any(hasattr(values, name) for name in ("columns", "column_names")) and hasattr(values, "shape")
+
+
+def _only_column(table, argument):
+  """Returns the column of a table that has no other."""
+  names = getattr(table, "column_names", None)
+  if names is None:
+    names = list(table.columns)
+  if len(names) == 1 and hasattr(table, "iloc"):  # pandas, where a name can be a number or a tuple
+    return table.iloc[:, 0]
+  if len(names) == 1 and hasattr(table, "__getitem__"):
+    return table[names[0]]
+  found = ", ".join(map(str, names))[:80]
+  raise DataError(f"{argument}: a table with the columns {found}; expected one column, such as table['text']", argument)
 
 
 def _elements_of_dataset(dataset):

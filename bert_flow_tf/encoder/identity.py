@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder.settings import EncoderSettings, keywords
+from bert_flow_tf.encoder.settings import EncoderSettings, absent_values, keywords
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import archive
 from bert_flow_tf.io import settings as settings_lib
@@ -107,6 +107,7 @@ class EncoderIdentity(_Identity):
       for name, kind in _FACTS.items():
         if not isinstance(facts[name], kind):
           raise ConfigError(f"{name} is {facts[name]!r}")
+      values = absent_values() | values
       settings = EncoderSettings.of(**{name: values[name] for name in keywords("saved")})
     except (ConfigError, KeyError) as error:
       raise EncoderError(f"{where}: the identity of its encoder is damaged: {error}") from error

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
-from bert_flow_tf.flow.keras import Layer, is_symbolic, name_scope, registered, weights_on
+from bert_flow_tf.flow.keras import Layer, as_output_shape, is_symbolic, name_scope, registered, weights_on
 
 
 @registered
@@ -97,13 +97,13 @@ class EncoderLayer(Layer):
     """Calls the layer as Keras does, on tensors."""
     return super().__call__(_as_tensors(inputs), *args, **kwargs)
 
-  def compute_output_shape(self, input_shape: Any) -> tuple[int | None, int]:
+  def compute_output_shape(self, input_shape: Any) -> Any:
     """Returns (batch, dim), of the shape of any of the inputs."""
     shape = input_shape
     while not _is_shape(shape):
       parts = shape.values() if isinstance(shape, Mapping) else shape
       shape = next(iter(parts))
-    return shape[0], self.dim
+    return as_output_shape([shape[0], self.dim])
 
   @tf.autograph.experimental.do_not_convert  # no condition is a tensor, and the conversion costs seconds
   def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:

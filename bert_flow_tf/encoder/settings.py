@@ -34,7 +34,8 @@ class EncoderSettings(Settings):
   Metadata of a field, besides the keywords of `io.settings.setting`: `part` (above); `keyword`, its name in
   `SentenceEncoder.from_pretrained` if that is not the flag's; `saved=False` if an identity does not hold it;
   `decides=False` if it changes no embedding, or only through a checksum that the identity holds;
-  `of_files=True` if the files of another encoder decide it, not the identity of a saved calibration.
+  `of_files=True` if the files of another encoder decide it, not the identity of a saved calibration;
+  `absent`, the value that an identity means which does not hold it: one of release 0.1.0.
 
   Raises:
     ConfigError: a value is not allowed.
@@ -43,7 +44,7 @@ class EncoderSettings(Settings):
   model: str = setting(
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
-    "(bert, roberta, xlm-roberta, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
+    "(bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
     "static:NAME for the word embeddings of one of these without its transformer, which is much faster; "
     "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors; glove:FILE for averages of word vectors.",
     part=NAME,
@@ -130,6 +131,24 @@ class EncoderSettings(Settings):
     part=LOADING,
     decides=False,  # the checksum of the tokenizer does
     of_files=True,
+  )
+  prompt: str | None = setting(
+    None,
+    'Text that is put before each sentence, as "query: ". Default: the prompt that a folder of sentence-transformers '
+    "declares, else none.",
+    part=LOADING,
+    decides=False,  # the checksum of the tokenizer does
+    of_files=True,
+    absent="",
+  )
+  truncate_dim: int | None = setting(
+    None,
+    "Number of dimensions of an embedding that are kept, the first ones, for an encoder that was trained for it; 0 for "
+    "all. Default: what a folder of sentence-transformers declares, else all.",
+    part=LOADING,
+    minimum=0,
+    of_files=True,
+    absent=0,
   )
   # Only the original's runner has flags for the next two; `from_pretrained` takes them everywhere.
   bert_config_file: str | None = setting(
@@ -234,6 +253,12 @@ def keywords(property_: str, default: bool = True) -> list[str]:
   """Returns the keywords of loading and pooling whose metadata has a property: saved, decides, of_files."""
   fields = _fields(EncoderSettings, (LOADING, POOLING))
   return [keyword_of(field) for field in fields if field.metadata.get(property_, default)]
+
+
+def absent_values() -> dict[str, Any]:
+  """Returns {keyword: value} of the settings that identities of release 0.1.0 do not hold."""
+  fields = _fields(EncoderSettings, (LOADING, POOLING))
+  return {keyword_of(field): field.metadata["absent"] for field in fields if "absent" in field.metadata}
 
 
 def _fields(cls: type, parts: Collection[str]) -> list[dataclasses.Field]:

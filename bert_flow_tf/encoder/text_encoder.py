@@ -40,7 +40,9 @@ class TextEncoder(abc.ABC):
     settings: the `EncoderSettings` that it was loaded with.
     name: name or folder that it was loaded from.
     revision: commit of a model of the hub; None for others.
-    declared: pooling and length that its files declare, or the defaults of its kind.
+    declared: pooling, length and prompts that its files declare, or the defaults of its kind.
+    prompt: text that is put before each sentence.
+    truncate_dim: number of dimensions that are kept; None for all.
     precision: number format of its matrix products.
     tokenizer: what cuts text into the tokens of `embed_ids`.
     token_weights: weights of tokens in the mean; None for equal ones.
@@ -59,6 +61,8 @@ class TextEncoder(abc.ABC):
   hidden_size: int
   revision: str | None = None
   declared = Declared()
+  prompt = ""
+  truncate_dim: int | None = None
   precision = "float32"
   token_weights: TokenWeights | None = None
   word_size: int | None = None
@@ -99,6 +103,12 @@ class TextEncoder(abc.ABC):
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
 
+  def with_prompt(self, prompt: str) -> "TextEncoder":
+    """Returns an encoder that puts another text before each sentence; ConfigError if this kind takes none."""
+    if prompt:
+      raise ConfigError(f"prompt={prompt!r}: {self.name} takes no prompt; put it before the sentences", "prompt")
+    return self
+
   @property
   def tokenizer_checksum(self) -> str:
     """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
@@ -116,7 +126,8 @@ class TextEncoder(abc.ABC):
 
   def dim(self, sentence_embedding_type: str | Pooling | None = None) -> int:
     """Returns the size of the embeddings that `encode` returns."""
-    return self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)
+    dim = self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)
+    return min(dim, self.truncate_dim or dim)
 
   def encode(
     self,
@@ -213,6 +224,8 @@ class TextEncoder(abc.ABC):
     settings |= {
       "revision": self.revision,
       "precision": self.precision,
+      "prompt": self.prompt,
+      "truncate_dim": self.truncate_dim or 0,
       "hidden_act": architecture.get("hidden_act"),
       "token_weights": UNIFORM,
       "frequency_corpus": None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
@@ -21,6 +22,7 @@ from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import STATIC
+from bert_flow_tf.io.forks import check_not_forked
 from bert_flow_tf.progress import Progress
 
 
@@ -46,6 +48,11 @@ class TransformerEncoder(TextEncoder):
     self.name, self.revision, self.declared = bert.name, bert.revision, bert.declared
     self.folder = bert.files.folder
     self.tokenizer: SentenceTokenizer = tokenizer
+    if self.settings.prompt is not None:
+      self.tokenizer = tokenizer.with_prompt(self.settings.prompt)
+    self.truncate_dim = self.declared.truncate_dim
+    if self.settings.truncate_dim is not None:
+      self.truncate_dim = self.settings.truncate_dim or None
     self.token_weights = token_weights
     config = self.bert.config
     self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
@@ -65,12 +72,34 @@ class TransformerEncoder(TextEncoder):
       parse_token_weights(settings.token_weights)  # before the long loading
     loaded = load_model(settings)
     given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+    if settings.prompt is None and loaded.declared.prompt:
+      given["prompt"] = loaded.declared.prompt
+      logging.warning(
+        '%s: declares the prompt %r, which is put before each sentence; prompt="" for none',
+        loaded.name,
+        given["prompt"],
+      )
+    loaded.declared.check_prompt(given["prompt"] or "")
     tokenizer = load_tokenizer(loaded.files, loaded.name, given)
     tokenizer.check_ids(loaded.model.config.vocab_size)
     loaded.declared.check_letter_case(tokenizer.do_lower_case)
     token_weights = settings.token_weights or loaded.declared.token_weights
     weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
     return cls(loaded, tokenizer, weights, settings)
+
+  @property
+  def prompt(self) -> str:  # type: ignore[override]
+    """Text that is put before each sentence."""
+    return self.tokenizer.prompt
+
+  def with_prompt(self, prompt: str) -> Any:
+    """Returns an encoder on the same weights that puts another text before each sentence; "" for none."""
+    if prompt == self.prompt:
+      return self
+    self.declared.check_prompt(prompt)
+    encoder = object.__new__(type(self))
+    vars(encoder).update(vars(self), tokenizer=self.tokenizer.with_prompt(prompt))
+    return encoder
 
   def __getstate__(self) -> dict[str, Any]:
     """Returns what a copy in another process needs: without graphs, which it traces again, and devices."""
@@ -85,6 +114,7 @@ class TransformerEncoder(TextEncoder):
 
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
+    check_not_forked(EncoderError)
     self.precision, self._frozen = precision, frozen
     self._checksum: str | None = None
     self._functions: dict[Pooling, Callable] = {}
@@ -177,6 +207,9 @@ class TransformerEncoder(TextEncoder):
     if pooling.kind == "cls" and not self.has_pooler:
       problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
+    if self.truncate_dim is not None and pooling.shares:
+      problem = f"{argument}={name} concatenates two embeddings, of which no first dimensions can be kept"
+      raise ConfigError(f"truncate_dim={self.truncate_dim}: {problem}; choose another pooling", "truncate_dim")
     return pooling
 
   @functools.cached_property
@@ -185,7 +218,7 @@ class TransformerEncoder(TextEncoder):
     weights: Any = self.token_weights
     if weights is None or weights.frequency_corpus is None:
       weights = make_token_weights("idf", self.tokenizer)
-    return CharacterTable(self.tokenizer, weights)
+    return CharacterTable(self.tokenizer.with_prompt(""), weights)
 
   def embed_batch(
     self,
@@ -224,7 +257,7 @@ class TransformerEncoder(TextEncoder):
       weights = self.token_weights.of(ids, mask)
     if pooling.reads_words:
       word_rows = self.bert.word_rows(ids, widened=pooling.kind == "mix")
-    return pooling.pool(hidden_states, weights, pooled_output, word_rows)
+    return pooling.pool(hidden_states, weights, pooled_output, word_rows)[:, : self.truncate_dim]
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
@@ -245,7 +278,8 @@ class TransformerEncoder(TextEncoder):
       if self.token_weights is not None:
         table = self.token_weights.table
       progress.update(len(ids))
-      return self.bert.embed(ids, table)
+      return self.bert.embed(ids, table)[:, : self.truncate_dim]
+    check_not_forked(EncoderError)
     # The longest come first, so that a batch that is too large fails at once.
     embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
@@ -282,5 +316,6 @@ class TransformerEncoder(TextEncoder):
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
         return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
-      self._functions[pooling] = embed
+      # Not `embed` itself: TensorFlow warns of a process that traces many, one per encoder.
+      self._functions[pooling] = embed.get_concrete_function()
     return self._functions[pooling]

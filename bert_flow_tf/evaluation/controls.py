@@ -21,7 +21,10 @@ class Tokenized(Protocol):
 
   @property
   def tokenizer(self) -> Any:
-    """Function of sentences, max_seq_length and warn: token ids, a list of int32 [seq_len]."""
+    """Its `SentenceTokenizer`."""
+
+  def with_prompt(self, prompt: str) -> Any:
+    """Returns an encoder that puts another text before each sentence; "" for none."""
 
   @property
   def characters(self) -> Any:
@@ -34,7 +37,8 @@ def string_matches(encoder: Tokenized, texts_a: Texts, texts_b: Texts, max_seq_l
   Identical sentences tie at 1, or at 0 if no word piece has a weight.
   """
   first, second = check_pairs(texts_a, texts_b)
-  ids = [encoder.tokenizer(texts, max_seq_length, warn=False) for texts in (first, second)]
+  tokenize = encoder.with_prompt("").tokenizer  # a prompt is no word that two sentences share
+  ids = [tokenize(texts, max_seq_length, warn=False) for texts in (first, second)]
   tables = {TF_IDF: encoder.characters.whole_pieces, CHARACTERS: encoder.characters}
   return {name: tied_at_1(table.cosines(*ids)) for name, table in tables.items()}
 

@@ -53,6 +53,7 @@ class Glow(FlowLayer):
     network: function from a number of outputs to a new Keras layer, for the couplings; None for `config`'s.
     base: distribution of the latents, a `tfd` of numbers or of vectors [dim] in the flow's dtype; None for a standard
       normal.
+    **kwargs: further arguments of a Keras layer, as Keras 2's batch_input_shape.
 
   Raises:
     ConfigError: an argument is outside its allowed values.
@@ -71,12 +72,13 @@ class Glow(FlowLayer):
     trainable: bool = True,
     network: Any = None,
     base: Any = None,
+    **kwargs: Any,
   ) -> None:
     if isinstance(config, dict):
       config = FlowConfig.from_dict(config)
     dtype = weights_dtype(dtype)
     check_arguments(config, dim, actnorm_init, permutation, seed, dtype)
-    super().__init__({}, dtype, name=name, trainable=trainable)
+    super().__init__({}, dtype, name=name, trainable=trainable, **kwargs)
     self.config = config
     self.has_dropout = bool(config.coupling_dropout) or network is not None
     self.dim = int(dim)

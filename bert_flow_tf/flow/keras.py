@@ -58,6 +58,11 @@ def build_scope(layer: Any) -> contextlib.AbstractContextManager:
   return contextlib.nullcontext() if IS_KERAS_3 else tf.name_scope(layer.name)
 
 
+def as_output_shape(sizes: Iterable[int | None]) -> Any:
+  """Returns a shape as `compute_output_shape` gives it: a tuple, in Keras 2 a `tf.TensorShape`."""
+  return tuple(sizes) if IS_KERAS_3 else tf.TensorShape(sizes)
+
+
 def is_symbolic(values: Any) -> bool:
   """Returns whether values are an input or output of Keras' layers, without numbers yet."""
   if IS_KERAS_3:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.flow.keras import Layer, build_scope, is_symbolic, keras, parts_of, track_parts
+from bert_flow_tf.flow.keras import Layer, as_output_shape, build_scope, is_symbolic, keras, parts_of, track_parts
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
@@ -27,6 +27,7 @@ class FlowLayer(Layer):
   def __init__(self, arguments: dict[str, Any], dtype: Any = None, **kwargs: Any) -> None:
     super().__init__(dtype=weights_dtype(dtype), **kwargs)
     self._arguments = arguments
+    self.supports_masking = True  # each vector is mapped alone
 
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """Calls the layer as Keras does; a list is one tensor."""
@@ -82,6 +83,10 @@ class FlowLayer(Layer):
   def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
     """u [..., dim] -> z [..., dim]; with `training=True` a new dropout mask, if the layer has dropout."""
     return self.forward_and_log_det(inputs, self.training_seed(training))[0]
+
+  def compute_output_shape(self, input_shape: Any) -> Any:
+    """Returns the shape of z [..., dim], the shape of u."""
+    return as_output_shape(tf.TensorShape(input_shape).as_list())
 
   def training_seed(self, training: bool | None) -> tf.Tensor | None:
     """Returns a new seed of dropout, int32 [2], which follows `tf.random.set_seed`; None outside of training."""

@@ -32,6 +32,10 @@ class NegativeLogLikelihood(FlowLayer):
     self.add_loss(tf.reduce_mean(bits))
     return bits
 
+  def compute_output_shape(self, input_shape: Any) -> Any:
+    """Returns the shape of the bits per dimension [...] of u [..., dim]."""
+    return super().compute_output_shape(input_shape)[:-1]
+
   def initialize(self, inputs: Any) -> tf.Tensor:
     """Adapts the flow to u [n, dim]; returns bits per dimension."""
     self.flow.adapt(inputs)

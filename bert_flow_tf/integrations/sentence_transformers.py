@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.calibration.flow import calibration_sha256
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.data.pairs import is_table
+from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.io.checks import check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
@@ -63,6 +64,9 @@ class SentenceTransformersAdapter:
     *,
     convert_to_numpy: bool = True,
     convert_to_tensor: bool = False,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
+    prompt_type: Any = None,
     **others: Any,
   ) -> Any:
     """Embeds and calibrates sentences.
@@ -73,12 +77,15 @@ class SentenceTransformersAdapter:
       batch_size: see `SentenceModel.encode`.
       show_progress_bar: see `SentenceModel.encode`.
       normalize_embeddings: see `SentenceModel.encode`.
-      convert_to_numpy: True, unless convert_to_tensor is.
+      convert_to_numpy: False for a list of arrays [dim], as sentence-transformers gives a list of tensors.
       convert_to_tensor: True for a torch.Tensor; needs PyTorch.
-      **others: arguments of the two programs that change nothing here (mteb's task_metadata, prompt_type, ...).
+      prompt_name: see `SentenceModel.encode`.
+      prompt: see `SentenceModel.encode`.
+      prompt_type: mteb's "query" or "document"; without a prompt, as `encode_query` and `encode_document`.
+      **others: arguments of the two programs that change nothing here (mteb's task_metadata, ...).
 
     Returns:
-      float32 array or tensor of shape [n, dim], or [dim] for one str.
+      float32 array or tensor of shape [n, dim], or a list of n arrays [dim]; for one str, an array or tensor [dim].
 
     Raises:
       DataError: not str.
@@ -86,29 +93,69 @@ class SentenceTransformersAdapter:
       EncoderError, CalibrationError: an embedding is not finite.
     """
     check_sentence_transformers(others)
-    if not convert_to_numpy and not convert_to_tensor:
-      raise ConfigError("convert_to_numpy=False: expected True, or convert_to_tensor=True", argument="convert_to_numpy")
-    embeddings = self.model.encode(_texts_of(sentences), batch_size, bool(show_progress_bar), normalize_embeddings)
+    if prompt is None and prompt_name is None and prompt_type is not None:
+      prompt = self._prompt_of_type(str(getattr(prompt_type, "value", prompt_type)))
+    texts = _texts_of(sentences)
+    embeddings = self.model.encode(
+      texts, batch_size, bool(show_progress_bar), normalize_embeddings, prompt_name=prompt_name, prompt=prompt
+    )
     if convert_to_tensor:
       return _tensor(embeddings)
-    return embeddings
+    if convert_to_numpy or embeddings.ndim == 1:
+      return embeddings
+    return list(embeddings)
 
-  # Queries and documents are embedded alike.
-  encode_query = encode_document = encode
+  def encode_query(self, sentences: Any, *args: Any, **kwargs: Any) -> Any:
+    """Embeds queries, after the declared prompt "query", if there is one; see `encode`."""
+    return self.encode(sentences, *args, **{"prompt_type": "query", **kwargs})
+
+  def encode_document(self, sentences: Any, *args: Any, **kwargs: Any) -> Any:
+    """Embeds documents, after the declared prompt "document", if there is one; see `encode`."""
+    return self.encode(sentences, *args, **{"prompt_type": "document", **kwargs})
+
+  def _prompt_of_type(self, prompt_type):
+    """Returns the declared prompt of queries or documents; None where no prompt is declared."""
+    prompts = self.model.encoder.declared.prompts
+    if not prompts:
+      return None
+    return prompts.get(prompt_type, "")  # sentence-transformers takes no default prompt here
+
+  @property
+  def device(self) -> str:
+    """Where embeddings are computed, by PyTorch's names: "cpu"; arrays are on the CPU."""
+    return "cpu"
+
+  def eval(self) -> "SentenceTransformersAdapter":
+    """Returns the adapter: there is no dropout to turn off."""
+    return self
 
   def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
     """Returns the cosines of all rows of [n, dim] with all rows of [m, dim], float32 [n, m]; 0 for a row of zeros.
 
-    Arrays give an array, torch's tensors a tensor.
+    Arrays give an array, torch's tensors a tensor; two vectors [dim] give an array or tensor of one number.
     """
-    a = normalized(np.atleast_2d(np.asarray(embeddings1, np.float64)))
-    b = normalized(np.atleast_2d(np.asarray(embeddings2, np.float64)))
-    return _like(embeddings1, (a @ b.T).astype(np.float32))
+    a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
+    cosines = (normalized(a) @ normalized(b).T).astype(np.float32)
+    if np.ndim(embeddings1) == np.ndim(embeddings2) == 1:
+      cosines = cosines.reshape([])  # `float` takes no array [1, 1]
+    return _like(embeddings1, cosines)
 
   def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
     """Returns the cosines of pairs of rows [n, dim], float64 [n]; 0 for a row of zeros; tensors as `similarity`."""
-    a, b = np.atleast_2d(np.asarray(embeddings1)), np.atleast_2d(np.asarray(embeddings2))
+    a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
+    if a.shape != b.shape:
+      message = f"embeddings2: shape {list(b.shape)}, expected {list(a.shape)} as of embeddings1"
+      raise DataError(message, argument="embeddings2")
     return _like(embeddings1, np.nan_to_num(cosine_similarity(a, b)))
+
+
+def _rows_of(embeddings):
+  """Returns embeddings as float64 [n, dim]; DataError for texts."""
+  try:
+    return np.atleast_2d(np.asarray(embeddings, np.float64))
+  except (TypeError, ValueError) as error:
+    message = f"embeddings: expected numbers [n, dim], as encode returns them ({error}); SentenceModel.similarity"
+    raise DataError(f"{message} takes texts", argument="embeddings") from error
 
 
 class EvaluationMetrics:
@@ -170,6 +217,7 @@ def _texts_of(sentences):
     or not isinstance(sentences, Iterable)
     or getattr(sentences, "ndim", 1) == 0
     or hasattr(sentences, "to_pylist")  # a column of Arrow
+    or is_table(sentences)
     or hasattr(sentences, "as_numpy_iterator")  # a tf.data.Dataset
   ):
     return sentences

@@ -9,7 +9,8 @@ Files in reading order:
     settings    dataclasses whose fields give flags, names and what a resumed run must share
     experiment  names and folders of experiments, seconds of their parts
     checks      checks of arguments
+    forks       check that a process is no fork of one that used TensorFlow
     text_table  tables as text
 """
 
-__all__ = ["archive", "checks", "checksums", "experiment", "files", "settings", "storage", "text_table"]
+__all__ = ["archive", "checks", "checksums", "experiment", "files", "forks", "settings", "storage", "text_table"]

@@ -15,7 +15,6 @@ _CHUNK = 8192
 _NEUTRAL = {
   "output_value": ("sentence_embedding",),
   "precision": (None, "float32"),
-  "prompt": (None, ""),
   "truncate_dim": (None,),
   "pool": (None,),
   "convert_to_numpy": (True,),
@@ -28,7 +27,6 @@ _IGNORED = (
   "hf_split",
   "hf_subset",
   "prompt_type",
-  "prompt_name",
   "request_qid",
   "device",
   "chunk_size",

@@ -13,9 +13,10 @@ from bert_flow_tf.calibration.combined import side_by_side, view_dim
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import check_arguments
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io.forks import check_not_forked
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
 from bert_flow_tf.training.flow_trainer import Trainer
@@ -165,6 +166,7 @@ def make_trainer(
   show_progress: bool = True,
 ) -> Trainer:
   """Returns the trainer of a new flow for vectors [., dim]."""
+  check_not_forked(TrainingError)
   flow_strategy = make_strategy(
     strategy or settings.distribution_strategy,
     settings.worker_wait_seconds,

@@ -12,7 +12,6 @@ from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.testing import rejected
 
-
 # {task: (kind, metric, positive class, evaluated split)} in the order of messages; a new task is a row here.
 TASKS = {
   **dict.fromkeys(["STS-B", "SICK-R"], ("similarity", "correlation", None, "test")),

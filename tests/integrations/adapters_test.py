@@ -11,7 +11,7 @@ from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.model_test import ARGUMENTS, SENTENCES
-from tests.testing import shared
+from tests.testing import rejected, shared
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,22 @@ def test_batches_as_mteb_gives_them(model, adapter):
   assert adapter.encode("cats").shape == (3,) and adapter.get_embedding_dimension() == 3
 
 
+def test_what_evaluators_call(adapter):
+  """As sentence-transformers 6.2 and mteb 2.26: lists, a device, single vectors, errors for texts."""
+  rows = adapter.encode(SENTENCES[:3], convert_to_numpy=False)
+  assert isinstance(rows, list) and adapter.eval() is adapter and adapter.device == "cpu"
+  np.testing.assert_array_equal(rows, adapter.encode(SENTENCES[:3]))
+  assert adapter.encode(SENTENCES[0], convert_to_numpy=False).shape == (3,)
+  cosine = rows[0] @ rows[1] / np.linalg.norm(rows[0]) / np.linalg.norm(rows[1])
+  assert float(adapter.similarity(rows[0], rows[1])) == pytest.approx(cosine, abs=1e-6)
+  assert adapter.similarity(rows[:1], rows[1:2]).shape == (1, 1) and adapter.similarity(rows[0], rows).shape == (1, 3)
+  for function in (adapter.similarity, adapter.similarity_pairwise):
+    with rejected(DataError, "embeddings"):
+      function(["a dog"], ["cats"])
+  with rejected(DataError, "embeddings2"):
+    adapter.similarity_pairwise(rows, rows[:2])
+
+
 def test_a_column_of_arrow_is_taken_whole(model, adapter):
   pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
   column = pa.chunked_array([SENTENCES[:5], SENTENCES[5:]]).dictionary_encode()
@@ -65,7 +81,7 @@ def test_a_column_of_arrow_is_taken_whole(model, adapter):
     ({"a", "b"}, {}, DataError),
     (np.array("a"), {}, DataError),
     (["a"], {"normalize": True}, ConfigError),
-    (["a"], {"convert_to_numpy": False}, ConfigError),
+    (["a"], {"prompt_name": "query"}, ConfigError),
   ],
 )
 def test_refused(adapter, sentences, arguments, error):

@@ -53,6 +53,11 @@ class Encoder:
     self.characters = Words()
     self._words = ["[CLS]", "[SEP]"]
 
+  prompt = ""
+
+  def with_prompt(self, prompt):
+    return self
+
   def check_has_tokens(self, calibration):
     pass
 

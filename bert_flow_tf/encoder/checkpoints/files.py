@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -18,13 +19,18 @@ from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.checks import is_integer
 
 CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
-_MODULES = "modules.json"
+# Files of sentence-transformers: the modules, what the whole model declares, and what its Transformer declares, of
+# which the first that is not empty counts.
+_MODULES, _MODEL = "modules.json", "config_sentence_transformers.json"
+_KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+_TRANSFORMERS = tuple(f"sentence_{kind}_config.json" for kind in _KINDS)
+SENTENCE_TRANSFORMERS = (_MODULES, _MODEL, *_TRANSFORMERS, "*_Pooling/config.json")
 # Ending of a file of each checkpoint of TensorFlow 1.
 TF1_INDEX = ".index"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 # Files of a tokenizer: any of these, in this order.
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
-TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json")
+TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
 TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 # The first of these has the weights.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "tf_model.h5", "tf_model.h5.index.json")
@@ -32,6 +38,8 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
 # know, so the checksums of a folder that it has trained and saved again are the checksums of the folder before.
 SAVED_BY_TRANSFORMERS = "transformers_version"
+# Tokens of a text without a declared limit; an encoder has fewer positions.
+_UNLIMITED = 2**31 - 1
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -202,6 +210,13 @@ class Declared:
   unsupported: str = ""
   # The file, if any, that declares that text is lower-cased before it reaches the tokenizer.
   lower_case_by: str = ""
+  # Texts to put before a sentence, by their names; the one that is used by default, "" for none; and whether the
+  # pooling reads its tokens.
+  prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  prompt: str = ""
+  pools_prompt: bool = True
+  # Number of dimensions that are kept; None for all.
+  truncate_dim: int | None = None
   # No file declares them, but a static encoder has others.
   token_weights: str = "uniform"
 
@@ -213,6 +228,15 @@ class Declared:
         argument="sentence_embedding_type",
       )
     return self.sentence_embedding_type
+
+  def check_prompt(self, prompt: str) -> None:
+    """Raises an EncoderError for a prompt whose tokens are not to be pooled."""
+    if prompt and not self.pools_prompt:
+      raise EncoderError(
+        f"prompt={prompt!r}: {self.source} declares include_prompt false, a pooling without the tokens of the prompt, "
+        'which is not supported; give prompt=""',
+        argument="prompt",
+      )
 
   def check_letter_case(self, lower: bool) -> None:
     """Raises an EncoderError if text is to be lower-cased for a tokenizer that keeps capital letters."""
@@ -233,6 +257,8 @@ class Declared:
         max_seq_length,
         self.max_seq_length,
       )
+    if self.truncate_dim is not None:
+      logging.info("%s: truncate_dim %s is declared", self.source, self.truncate_dim)
 
 
 def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
@@ -249,22 +275,26 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   if first != "Transformer" or not transformer.is_dir():
     raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
   # The first pooling counts; any other module than a normalization is not supported.
-  embedding_type, unsupported = "", ""
+  embedding_type, unsupported, pools_prompt = "", "", True
   for kind, place in kinds[1:]:
     if kind == "Pooling" and not embedding_type:
-      embedding_type, unsupported = _declared_pooling(place / "config.json")
+      embedding_type, unsupported, pools_prompt = _declared_pooling(place / "config.json")
     elif kind == "Normalize":
       logging.info("%s normalizes the embeddings; here they keep their length, with the same cosines", path)
     else:
       unsupported = unsupported or f"the module {kind}"
   if not embedding_type:
     embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
-  length, lower_case_by = _length_and_case(transformer / "sentence_bert_config.json")
-  return Declared(embedding_type, length, str(path), unsupported, lower_case_by), transformer
+  declared = Declared(embedding_type, source=str(path), unsupported=unsupported, pools_prompt=pools_prompt)
+  declared = dataclasses.replace(declared, **_declared_of_model(folder / _MODEL))
+  return _with_transformer(declared, transformer), transformer
 
 
 def _declared_pooling(path):
-  """Returns the sentence_embedding_type of a 1_Pooling/config.json and "", or the default and the unsupported part."""
+  """Returns what a 1_Pooling/config.json declares.
+
+  The sentence_embedding_type and "", or the default and the unsupported part; and whether it reads a prompt's tokens.
+  """
   values = read_json(path)
   # Newer versions name the modes; the others have a flag for each.
   modes = values.get("pooling_mode", [])
@@ -273,22 +303,74 @@ def _declared_pooling(path):
   flags = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
   names = list(map(str, modes)) + [flag.removeprefix("pooling_mode_") for flag in flags]
   name = " and ".join(names) or "none"
+  pools_prompt = values.get("include_prompt") is not False
   if name in DECLARED_NAMES:
-    return DECLARED_NAMES[name], ""
-  return DEFAULT_POOLING, f"the pooling {name}"
+    return DECLARED_NAMES[name], "", pools_prompt
+  return DEFAULT_POOLING, f"the pooling {name}", pools_prompt
 
 
-def _length_and_case(path):
-  """Returns the declared length, or the default, and the path if it declares do_lower_case, else ""."""
+def _declared_of_model(path):
+  """Returns the prompts and the truncate_dim of a config_sentence_transformers.json as fields of `Declared`."""
   values = {}
   if path.is_file():
     values = read_json(path)
-  length = values.get("max_seq_length")
-  if length is None:
-    length = DEFAULT_MAX_SEQ_LENGTH
-  if not is_integer(length, 3):
-    raise EncoderError(f"{path}: max_seq_length is {length!r}, expected an integer of at least 3; download it again")
+  prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
+  texts = {}
+  if isinstance(prompts, dict):
+    texts = {name: text or "" for name, text in prompts.items()}
+  if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in texts.values()):
+    raise EncoderError(f"{path}: prompts is {str(prompts)[:40]}, expected texts by their names; download it again")
+  if default is not None and default not in texts:
+    names = ", ".join(texts) or "none"
+    raise EncoderError(f"{path}: default_prompt_name is {default!r}, expected one of the prompts ({names})")
+  truncate_dim = values.get("truncate_dim")
+  if truncate_dim is not None and not is_integer(truncate_dim, 1):
+    raise EncoderError(f"{path}: truncate_dim is {truncate_dim!r}, expected a positive integer; download it again")
+  similarity = values.get("similarity_fn_name")
+  if similarity not in (None, "cosine"):
+    logging.warning("%s: similarity_fn_name is %s; similarities are cosines here", path, similarity)
+  return {"prompts": texts, "prompt": texts.get(default, ""), "truncate_dim": truncate_dim}
+
+
+# Keys of a Transformer's configuration that decide embeddings, each with the values that are supported.
+_SUPPORTED = {
+  "transformer_task": (None, "feature-extraction"),
+  "module_output_name": (None, "token_embeddings"),
+  **dict.fromkeys(("processing_kwargs", "query_length", "document_length", "query_expansion"), (None, {})),
+  **dict.fromkeys(("tokenizer_args", "processor_kwargs"), (None, {})),
+}
+
+
+def _with_transformer(declared, folder):
+  """Returns a declaration with the length and the letter case that the folder of a Transformer declares."""
+  for name in _TRANSFORMERS:
+    path, values = folder / name, {}
+    if path.is_file():
+      values = read_json(path)
+    if values:
+      break
+  for key, supported in _SUPPORTED.items():
+    if values.get(key) not in supported and not declared.unsupported:
+      declared = dataclasses.replace(declared, unsupported=f"{key} {values[key]} in {path.name}")
   lower_case_by = ""
   if values.get("do_lower_case"):
     lower_case_by = str(path)
-  return int(length), lower_case_by
+  length = _length(folder, path, values.get("max_seq_length"))
+  return dataclasses.replace(declared, max_seq_length=length, lower_case_by=lower_case_by)
+
+
+def _length(folder, path, length):
+  """Returns the largest number of tokens that the file at `path` declares, or else the tokenizer's in a folder."""
+  key = "max_seq_length"
+  if length is None:
+    # sentence-transformers 6 saves it as transformers does. Without one, the positions are the limit.
+    key, path = "model_max_length", folder / TOKENIZER_CONFIG
+    if path.is_file():
+      length = read_json(path).get(key)
+    if length is None:
+      length = _UNLIMITED
+  if isinstance(length, float) and length.is_integer():
+    length = int(length)  # 1e30, which stands for no limit
+  if not is_integer(length, 3):
+    raise EncoderError(f"{path}: {key} is {length!r}, expected an integer of at least 3; download it again")
+  return min(int(length), _UNLIMITED)

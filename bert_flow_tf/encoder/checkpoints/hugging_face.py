@@ -17,8 +17,10 @@ from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import Read, check_weights, from_pytorch, make_transformer, path_of_name
 from bert_flow_tf.errors import EncoderError
 
-# Types of safetensors; buffers of positions are integers.
-_FLOATS = ("F64", "F32", "F16", "BF16")
+# Types of safetensors; buffers of positions are integers, and quantized weights have the others.
+_FLOATS, _QUANTIZED = ("F64", "F32", "F16", "BF16"), re.compile("I8|U8|F8.*|F4.*")
+# Names of what holds the model: DataParallel, and the Transformer of sentence-transformers.
+_HOLDERS = re.compile(r"^(?:module\.|0\.|auto_model\.)+")
 
 
 class _Tensor(NamedTuple):
@@ -76,12 +78,15 @@ def _read_safetensors(path, main):
   for name in content.keys():  # noqa: SIM118
     part = content.get_slice(name)
     shape = tuple(part.get_shape())
+    if _QUANTIZED.fullmatch(part.get_dtype()) and name.endswith("weight"):
+      expected = "float32, float16 or bfloat16; use the folder of the model before it was quantized"
+      raise EncoderError(f"{path}: {name} has the type {part.get_dtype()}, expected {expected}")
     if part.get_dtype() not in _FLOATS:
       continue
     if "/" in name:
       tensors[_below(main, name)] = _Tensor(shape, functools.partial(_read, content, name))
       continue
-    key = path_of_name(name.removeprefix(f"{main}."))
+    key = path_of_name(_HOLDERS.sub("", name).removeprefix(f"{main}."))
     shape = from_pytorch(key, np.empty(shape, bool)).shape
     tensors[key] = _Tensor(shape, functools.partial(_read, content, name, key))
   return tensors

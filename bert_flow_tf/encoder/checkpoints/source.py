@@ -10,6 +10,7 @@ from absl import logging
 
 from bert_flow_tf.encoder.checkpoints.files import (
   CONFIG,
+  SENTENCE_TRANSFORMERS,
   TOKENIZER_FILES,
   VOCABULARIES,
   EncoderFiles,
@@ -33,8 +34,7 @@ HUB_NAMES = {
 }
 MODEL_NAMES = tuple(_PACKAGED | HUB_NAMES)
 
-_SMALL = (CONFIG, *TOKENIZER_FILES)
-_MODULES = ("modules.json", "sentence_bert_config.json", "*_Pooling/config.json")
+_SMALL = (CONFIG, *TOKENIZER_FILES, *SENTENCE_TRANSFORMERS)
 # Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
 _WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -130,7 +130,7 @@ def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
   try:
     # huggingface_hub 2 raises an error for a snapshot without a file of the repository that the patterns match, and
     # a snapshot has only one format of the weights.
-    folder = _snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL + _MODULES))
+    folder = _snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL))
     files = EncoderFiles(folder)
     files.find_weights()
   except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
@@ -160,7 +160,7 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
   logging.info("Downloading %s from %s", repo, constants.ENDPOINT)
   try:
     for weights in _WEIGHTS:
-      patterns = list(_SMALL + _MODULES + weights)
+      patterns = list(_SMALL + weights)
       folder = _snapshot(repo, settings, allow_patterns=patterns, etag_timeout=_PROBE_SECONDS)
       if any(any(folder.glob(pattern)) for pattern in weights):
         break

@@ -31,7 +31,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError, install_command
 
 # FastWordpiece counts bytes; a character has up to 4 in UTF-8.
 _BYTES = 4
-_PRIVATE = 0xF0000
+_PRIVATE, _PRIVATE_ADDED = 0xF0000, 0x100000
 # {binary digit: a byte that UTF-8 does not have}
 _BITS = {"0": 0xFD, "1": 0xFE}
 # Bytes of a text that are read per token of max_seq_length, or the bytes of the longest word if they are more. Normal
@@ -65,20 +65,23 @@ class GraphTokenizer:
       message = f"text in a graph needs tensorflow-text ({error}): {install_command('serving')}"
       raise ConfigError(message, "tensorflow_text") from error
 
-    self.max_seq_length = int(max_seq_length)
+    self.max_seq_length, self._prompt = int(max_seq_length), tokenizer.prompt
     self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
     definition = json.loads(tokenizer.backend.to_str())
     others = [token for token in definition["added_tokens"] if not token["special"]]
-    if others and not AddedTokens.has_form(definition, others):
+    form = WordPiece if definition["model"]["type"] == "WordPiece" else AddedTokens
+    if others and not form.has_form(definition, others):
       raise NoGraphForm(f"it has added tokens ({', '.join(token['content'] for token in others[:3])})")
-    if definition["model"]["type"] == "WordPiece":
-      self._model: Any = WordPiece(definition)
+    if form is WordPiece:
+      self._model: Any = WordPiece(definition, others)
     else:
       self._model = _Composed(definition, others)
 
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
     max_pieces = self.max_seq_length - 2
+    if self._prompt:
+      texts = tf.strings.join([self._prompt, texts])
     texts = tf.strings.substr(texts, 0, self._model.bytes_per_token * self.max_seq_length)
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     pieces = self._model(texts, max_pieces)
@@ -127,6 +130,16 @@ class _Composed:
     return words.with_flat_values(tf.gather(pieces, places)).merge_dims(1, 2)
 
 
+def _is_plain(token):
+  """Returns whether an added token is found wherever it stands, without the space around it."""
+  return not (token["lstrip"] or token["rstrip"] or token["single_word"])
+
+
+def _escaped(text):
+  """Returns the regular expression of RE2 for a text."""
+  return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
+
+
 class AddedTokens:
   """Tokens of byte-level BPE that are no pieces, as ModernBERT's runs of blanks: found first, and never split.
 
@@ -137,7 +150,7 @@ class AddedTokens:
     # The longest come first, as in `tokenizers`.
     tokens = sorted(tokens, key=lambda token: -len(token["content"]))
     codes = [bytes(_BITS[digit] for digit in f"{number:b}") for number in range(len(tokens))]
-    self._patterns = [re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", token["content"]) for token in tokens]
+    self._patterns = [_escaped(token["content"]) for token in tokens]
     self._codes = codes
     ids = tf.constant([token["id"] for token in tokens], tf.int32)
     self._ids = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(codes, ids), -1)
@@ -150,9 +163,8 @@ class AddedTokens:
     before = definition["pre_tokenizer"] or {}
     if definition["model"]["type"] != "BPE" or before.get("type") != "ByteLevel" or before["add_prefix_space"]:
       return False
-    is_plain = [not (token["lstrip"] or token["rstrip"] or token["single_word"]) for token in tokens]
     is_normalized = [token["normalized"] or definition["normalizer"] is None for token in tokens]
-    return all(is_plain) and all(is_normalized)
+    return all(map(_is_plain, tokens)) and all(is_normalized)
 
   def separate(self, texts: tf.Tensor) -> tf.Tensor:
     """Puts a word of its own in place of each token: string [n] -> string [n]."""
@@ -170,16 +182,31 @@ class AddedTokens:
 
 
 class WordPiece:
-  """Words of BertNormalizer and BertPreTokenizer, and their pieces."""
+  """Words of BertNormalizer and BertPreTokenizer, and their pieces; added tokens are words of a private character."""
 
-  def __init__(self, definition: dict[str, Any]) -> None:
+  @staticmethod
+  def has_form(definition: dict[str, Any], tokens: list[dict[str, Any]]) -> bool:
+    """Returns whether added tokens are found in normalized text, wherever they stand."""
+    return all(_is_plain(token) and token["normalized"] for token in tokens)
+
+  def __init__(self, definition: dict[str, Any], added_tokens: list[dict[str, Any]]) -> None:
     import tensorflow_text as text
 
     model, normalizer = definition["model"], definition["normalizer"] or {}
     types = (normalizer.get("type"), (definition["pre_tokenizer"] or {}).get("type"))
     if types != ("BertNormalizer", "BertPreTokenizer") or not normalizer["clean_text"]:
       raise NoGraphForm(f"its WordPiece follows {types[0]} and {types[1]}")
-    vocabulary = _searchable(model["vocab"])
+    # BERT drops private characters, so that no text has them. The longest tokens come first, as in `tokenizers`.
+    normalize = BertNormalizer(
+      normalizer["clean_text"], normalizer["handle_chinese_chars"], normalizer["strip_accents"], normalizer["lowercase"]
+    ).normalize_str
+    self._added: dict[str, str] = {}
+    ids = dict(model["vocab"])
+    for number, token in enumerate(sorted(added_tokens, key=lambda token: -len(token["content"]))):
+      private = chr(_PRIVATE_ADDED + number)
+      self._added[_escaped(normalize(token["content"]))] = private
+      ids[private] = token["id"]
+    vocabulary = _searchable(ids)
     self._max_characters = model["max_input_chars_per_word"]
     self.bytes_per_token = max(BYTES_PER_TOKEN, _BYTES * self._max_characters)
     self._lower = normalizer["lowercase"]
@@ -225,6 +252,8 @@ class WordPiece:
       # ICU has a different lower case for the last sigma of a word, and for I in some locales; the tokenizer has not.
       texts = tf.strings.regex_replace(tf.strings.lower(texts), "\u03a3", "\u03c3")
       texts = tf.strings.lower(texts, encoding="utf-8")
+    for pattern, private in self._added.items():
+      texts = tf.strings.regex_replace(texts, pattern, f" {private} ")
     return _replace(texts, "punctuation", r" \0 ")
 
 
@@ -273,4 +302,4 @@ def _searchable(ids: dict[str, int]) -> list[str]:
 def _absent_character(vocabulary: list[str]) -> str:
   """Returns a private character that no piece begins with, so that it becomes [UNK]."""
   first_characters = {piece[0] for piece in vocabulary}
-  return next(chr(code) for code in range(_PRIVATE, 0x110000) if chr(code) not in first_characters)
+  return next(chr(code) for code in range(_PRIVATE, _PRIVATE_ADDED) if chr(code) not in first_characters)

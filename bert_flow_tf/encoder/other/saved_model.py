@@ -25,6 +25,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.experiment import SAVED_MODEL
 from bert_flow_tf.io.files import read_json
+from bert_flow_tf.io.forks import check_not_forked
 
 # The files that decide its vectors.
 _FILES = ("saved_model.*pb*", "variables/**/*", "assets/**/*")
@@ -61,6 +62,7 @@ class SavedModelEncoder(VectorEncoder):
     """Loads the SavedModel of the settings; see `SentenceEncoder.from_pretrained`."""
     super().__init__(settings)
     self.check_settings("is a SavedModel, which takes text and gives vectors")
+    check_not_forked(EncoderError)
     name, output = settings.encoder_name, settings.saved_model_output
     self.name, self.folder = name, _find(name)
     _check_undamaged(name, self.folder)
@@ -129,6 +131,7 @@ class SavedModelEncoder(VectorEncoder):
     return self
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
+    check_not_forked(EncoderError)
     encoded = np.array([repair_surrogates(text).encode() for text in texts], object)
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     order = np.argsort(-lengths, kind="stable")

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import LOADING, EncoderSettings
+from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, absent_values
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -33,8 +33,10 @@ class VectorEncoder(TextEncoder):
     useless = dict.fromkeys(self.settings.arguments(LOADING), reason)
     for keyword in ("saved_model_output", "cache_dir"):
       del useless[keyword]
-    if self.settings.token_weights == UNIFORM:  # as an identity has it
-      del useless["token_weights"]
+    # As an identity has them.
+    for keyword, value in {"token_weights": UNIFORM, **absent_values()}.items():
+      if getattr(self.settings, keyword) == value:
+        del useless[keyword]
     self.settings.check_useful(useless)
 
   def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:

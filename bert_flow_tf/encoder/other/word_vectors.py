@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from bert_flow_tf.progress import Progress
 
 AVERAGE = Pooling("avg", "words", (), 0)
 
+# First line of a text file of word2vec: the numbers of words and of dimensions.
+_HEADER = re.compile(rb"\d+ \d+")
 _REPORT = 5000  # lines between two reports of progress
 
 
@@ -37,7 +40,7 @@ class WordVectors:
   def from_file(
     cls, path: str | os.PathLike, wanted: Collection[str] | None = None, show_progress: bool | None = None
   ) -> "WordVectors":
-    """Reads `wanted` words, or all, of a text file of GloVe."""
+    """Reads `wanted` words, or all, of a text file of GloVe or word2vec."""
     # As many fields at the end of a line as the first line has are the vector; the rest is the word, which contains
     # spaces a few times in GloVe 840B. Of a repeated word the first vector is used.
     wanted_bytes = None
@@ -107,6 +110,9 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
   numbers = bytearray()
   dim = 0
   for number, line in _lines(path, digest, show):
+    if number == 1 and _HEADER.fullmatch(line):
+      dim = int(line.split()[1])
+      continue
     if dim and not line:
       continue
     # Most lines of a large file are not wanted, so their numbers are not parsed.
@@ -115,12 +121,10 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
     dim = dim or line.count(b" ")
     word, *fields = line.rsplit(b" ", max(dim, 1))
     vector = _numbers(fields)
-    # The first line of word2vec is two numbers.
     if dim < 2 or vector is None or len(vector) != dim or not np.isfinite(vector).all():
       raise EncoderError(
         f"{path}, line {number}: expected a word and {dim or 'its'} finite numbers, separated by single spaces, "
-        f"got {line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe, not packed, or of word2vec "
-        "without its first line"
+        f"got {line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe or word2vec, not packed"
       )
     if wanted is not None and word not in wanted:
       continue

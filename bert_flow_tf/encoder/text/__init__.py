@@ -4,7 +4,9 @@ Files, in the order in which to read them:
 
     folder             load_tokenizer: chooses the tokenizer of a folder, and reads tokenizer.json
     word_piece         SentenceTokenizer, BERT's, which is the base of the others
+    pieces             word pieces of many texts at once
     vocabulary_files   tokenizers of folders that have no tokenizer.json
+    added_tokens       tokens that were added to a vocabulary
     token_weights      weights of tokens in the mean, by their rarity
     frequency          numbers of sentences with a word or token
     characters         string match by the characters of word pieces

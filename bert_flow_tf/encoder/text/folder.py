@@ -1,19 +1,18 @@
 """Tokenizers of the folders of encoders: tokenizer.json, or vocabulary files."""
 
 import functools
-import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tokenizers
 
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, VOCABULARIES, EncoderFiles
+from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
+from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import read_vocabulary
-from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, WordPieces, check_tokenizer_config
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "WordPiece", "byte-level BPE", "unigram"
@@ -48,9 +47,13 @@ def load_tokenizer(
   files: Any = folder
   if not isinstance(folder, EncoderFiles):
     files = EncoderFiles(pathlib.Path(folder))
+  tokenizer: SentenceTokenizer
   if overrides.get("vocab_file") is None and not files.reads_vocab_txt:
-    return FolderTokenizer.of_files(files, overrides)
-  return SentenceTokenizer.from_vocab_txt(files, name, overrides)
+    tokenizer = FolderTokenizer.of_files(files, overrides)
+  else:
+    tokenizer = SentenceTokenizer.from_vocab_txt(files, name, overrides)
+  tokenizer.prompt = overrides.get("prompt") or ""
+  return tokenizer
 
 
 class FolderTokenizer(SentenceTokenizer):
@@ -59,6 +62,8 @@ class FolderTokenizer(SentenceTokenizer):
   `kind` is `WORDPIECE`, `BYTE_BPE` or `UNIGRAM`; `settings` has do_lower_case, and all of BERT's if the normalizer, the
   splitter of words and the model are BERT's. As for BERT, text like "</s>" in a sentence is text.
   """
+
+  _names_all_rows = False  # some vocabularies have fewer pieces than the published models have rows
 
   def __init__(self, backend: tokenizers.Tokenizer, specials: dict[str, str], path: pathlib.Path) -> None:
     """Uses a tokenizer that was read from `path`, without its own truncation and padding."""
@@ -106,6 +111,8 @@ class FolderTokenizer(SentenceTokenizer):
     specials = {}
     for key, default in files.architecture.specials.items():
       specials[key] = config.get(key) or default
+    if path.name != "tokenizer.json":  # which has them itself
+      add_tokens(backend, read_added_tokens(files), specials, path)
     _set_normalizer(backend, config, overrides, path)
     return cls(backend, specials, path)
 
@@ -136,25 +143,8 @@ class FolderTokenizer(SentenceTokenizer):
 
   @functools.cached_property
   def checksum(self) -> str:
-    """SHA-256 of the tokenizer and its special tokens, in hexadecimal."""
-    content = json.dumps([self.backend.to_str(), self.specials], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-class Pieces:
-  """Pieces of texts between the first and the last token; see `WordPieces`."""
-
-  def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
-    self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
-
-  def __call__(self, texts: Sequence[str], max_pieces: int) -> tuple[list[np.ndarray], int]:
-    """Returns int32 arrays [seq_len] of at most `max_pieces` pieces and the two tokens; and how many are cut off."""
-    rows, cut = [], 0
-    for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
-      ids = encoding.ids
-      cut += max(len(ids) - max_pieces, 0)
-      rows.append(np.array([self._cls_id, *ids[:max_pieces], self._sep_id], np.int32))
-    return rows, cut
+    """SHA-256 of the tokenizer, its special tokens and the prompt, in hexadecimal."""
+    return self._checksum_of(self.backend.to_str(), self.specials)
 
 
 def _find(files):

@@ -75,6 +75,7 @@ def make_token_weights(
     if frequency_corpus is not None:
       raise ConfigError("frequency_corpus: only token_weights=idf uses it; give token_weights=idf", "frequency_corpus")
     return None
+  tokenizer = tokenizer.with_prompt("")  # no sentence has it
   if frequency_corpus is None:
     frequencies, total = packaged_frequencies(tokenizer)
   else:

@@ -1,13 +1,13 @@
 """Tokenization: sentences to token ids, by vocab.txt and tokenizer_config.json of a BERT's folder."""
 
+import copy
 import functools
 import hashlib
-import itertools
 import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, EncoderFiles
+from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
+from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
+from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import EncoderError
@@ -42,13 +45,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHUNK_SENTENCES = 1024
 _CHUNK_CHARACTERS = 1_000_000
 _UNKNOWN_SHARE, _CUT_SHARE = 0.1, 0.01
-# Total length of the remembered words, of which about 100,000 take 20 MB.
-_CHARACTERS = 1_000_000
-# Between the words of two texts; a text's own line breaks are spaces to BERT.
-_END = "\n"
-_SEP, _CLS = -1, -2  # in the place of the ids
-# Every punctuation mark is a word; with the most frequent marks apart, fewer words are distinct.
-_MARKS = ".,'\"-"
 
 
 class SentenceTokenizer:
@@ -57,10 +53,13 @@ class SentenceTokenizer:
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
   max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` the ids of [CLS], [SEP], [PAD] and
   [MASK]; `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as
-  in byte-level BPE, so that a text's first word can have other pieces.
+  in byte-level BPE, so that a text's first word can have other pieces. `prompt` is text that is put before each
+  sentence.
   """
 
   spaced = False
+  prompt = ""
+  _names_all_rows = True
 
   def __init__(
     self,
@@ -69,9 +68,13 @@ class SentenceTokenizer:
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool = True,
     max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD,
+    added_tokens_decoder: Mapping[str, Mapping[str, Any]] | None = None,
     **specials: str,
   ) -> None:
-    """Reads a vocab.txt; `specials` are special tokens with other names: cls_token="<s>"."""
+    """Reads a vocab.txt; `specials` are special tokens with other names: cls_token="<s>".
+
+    `added_tokens_decoder` has the tokens that are no line of it, as tokenizer_config.json: {id: {"content": ...}}.
+    """
     self.settings: dict[str, Any] = {
       "do_lower_case": bool(do_lower_case),
       "strip_accents": strip_accents,
@@ -95,7 +98,10 @@ class SentenceTokenizer:
     backend.normalizer = tokenizers.normalizers.BertNormalizer(
       lowercase=bool(do_lower_case), strip_accents=strip_accents, handle_chinese_chars=tokenize_chinese_chars
     )
-    self._use(backend, WordPieces)
+    added = add_tokens(backend, added_tokens_decoder or {}, self.specials, self.vocab_file)
+    if added:
+      self.settings[_ADDED] = added
+    self._use(backend, Pieces if added else WordPieces)
 
   def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
     """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
@@ -118,6 +124,7 @@ class SentenceTokenizer:
     vocab_file = files.folder / pathlib.Path(google_vocabulary or "vocab.txt").name
     config = check_tokenizer_config(files, TOKENIZER_CONFIG)
     settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
+    settings[_ADDED] = read_added_tokens(files)
     for key, value in overrides.items():
       if value is not None and key in _EXPECTED:
         settings[key] = value
@@ -139,9 +146,18 @@ class SentenceTokenizer:
     """True if text is lower-cased."""
     return self.settings["do_lower_case"]
 
+  def with_prompt(self, prompt: str) -> "SentenceTokenizer":
+    """Returns a tokenizer that puts a prompt before each sentence."""
+    tokenizer = copy.copy(self)
+    vars(tokenizer).pop("checksum", None)
+    tokenizer.prompt = prompt
+    return tokenizer
+
   def __call__(self, sentences: Iterable[str], max_seq_length: int = 64, warn: bool = True) -> list[np.ndarray]:
     """Returns token ids of sentences with [CLS] and [SEP], int32 arrays [seq_len], of at most max_seq_length."""
     sentences = list(map(repair_surrogates, check_sentences(sentences)))
+    if self.prompt:
+      sentences = [self.prompt + sentence for sentence in sentences]
     ids, cut = [], 0
     for chunk in _chunks(sentences):
       ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)
@@ -186,6 +202,13 @@ class SentenceTokenizer:
         f"{self.vocab_file}: token {self.vocab[largest]!r} has the id {largest}, and the model has {vocab_size} word "
         "embeddings; use the tokenizer of this model"
       )
+    # Rows up to a multiple of 8 are there for speed.
+    unnamed = vocab_size - self.vocab_size
+    if self._names_all_rows and unnamed > 0 and vocab_size % 8:
+      raise EncoderError(
+        f"{self.vocab_file}: {self.vocab_size} word pieces and added tokens for {vocab_size} word embeddings, and "
+        f"nothing names the other {unnamed}; save the tokenizer with which the model was trained into this folder"
+      )
 
   @functools.cached_property
   def ids(self) -> dict[str, int]:
@@ -212,10 +235,15 @@ class SentenceTokenizer:
 
   @functools.cached_property
   def checksum(self) -> str:
-    """SHA-256 of the vocabulary and the settings, in hexadecimal."""
+    """SHA-256 of the vocabulary, the settings and the prompt, in hexadecimal."""
     vocabulary = sorted(self.ids.items(), key=lambda item: item[1])
-    content = json.dumps([vocabulary, self.settings, self.specials], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+    return self._checksum_of(vocabulary, self.settings, self.specials)
+
+  def _checksum_of(self, *values):
+    """Returns the SHA-256 of JSON values and of the prompt, if there is one."""
+    if self.prompt:
+      values = (*values, self.prompt)
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> dict[str, Any]:
@@ -253,57 +281,6 @@ def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
 
 def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:
   logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
-
-
-class WordPieces:
-  """Word pieces of texts, between [CLS] and [SEP], by a BERT tokenizer that neither truncates nor pads.
-
-  BERT's normalizer and its splitter treat the text on each side of a space or an ASCII punctuation mark separately. So
-  the word pieces of a text are the pieces of its parts, one after the other, and natural text repeats its parts: to
-  find them in a dict takes a tenth of the time of cutting them.
-  """
-
-  def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
-    self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
-    self._known: dict[str, list[int]] = {}
-    self._size = 0
-
-  def __call__(self, texts: Sequence[str], max_pieces: int) -> tuple[list[np.ndarray], int]:
-    """Returns ids int32 [seq_len] of [CLS], at most `max_pieces` pieces and [SEP] per text; and how many are cut."""
-    # Several threads may call it.
-    joined = f" {_END} ".join([text.replace(_END, " ") for text in texts])
-    for mark in _MARKS:
-      joined = joined.replace(mark, f" {mark} ")
-    words = joined.split(" ")
-    find = self._ids_of(words).__getitem__
-    numbers = itertools.chain([_CLS], itertools.chain.from_iterable(map(find, words)), [_SEP])
-    ids = np.fromiter(numbers, np.int32)
-    ends = np.flatnonzero(ids == _SEP) + 1
-    lengths = np.diff(ends, prepend=0)
-    pieces = len(ids)
-    if lengths.max() > max_pieces + 2:
-      # Of each text the first positions are kept, and its end.
-      position = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
-      ids = ids[(position <= max_pieces) | (ids == _SEP)]
-      lengths = np.minimum(lengths, max_pieces + 2)
-      ends = np.cumsum(lengths)
-    starts = ends - lengths
-    ids[starts], ids[ends - 1] = self._cls_id, self._sep_id
-    return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)], pieces - len(ids)
-
-  def _ids_of(self, words):
-    """Returns {word: ids of its word pieces}, with the words and possibly others."""
-    known = self._known
-    if not known or self._size > _CHARACTERS:
-      # Another thread may still read the old one.
-      self._known = known = {_END: [_SEP, _CLS]}
-      self._size = 0
-    missing = list(set(words).difference(known))
-    encodings = self._tokenizer.encode_batch_fast(missing, add_special_tokens=False)
-    for word, encoding in zip(missing, encodings, strict=True):
-      known[word] = encoding.ids
-    self._size += sum(map(len, missing))
-    return known
 
 
 def repair_surrogates(sentence: str) -> str:

@@ -76,6 +76,7 @@ ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
   "gelu_10": lambda tf, x: tf.clip_by_value(tf.nn.gelu(x), -10.0, 10.0),
   "gelu_fast": _gelu_tanh,
   "gelu_new": _gelu_tanh,
+  "gelu_python": lambda tf, x: tf.nn.gelu(x),
   "gelu_pytorch_tanh": _gelu_tanh,
   "mish": lambda tf, x: x * tf.tanh(tf.math.softplus(x)),
   "quick_gelu": lambda tf, x: x * tf.sigmoid(1.702 * x),
@@ -185,6 +186,14 @@ class Architecture:
 
 
 _ROBERTA_DEFAULTS = {"pad_token_id": 1}
+_XLM_ROBERTA = Architecture(
+  "XLMRoberta",
+  "roberta",
+  counts_from_pad=True,
+  defaults=_ROBERTA_DEFAULTS,
+  specials=_ROBERTA_SPECIALS,
+  vocabularies=("tokenizer.json", "sentencepiece.bpe.model"),
+)
 # {model_type in config.json: its architecture}
 ARCHITECTURES = {
   "bert": Architecture("Bert", "bert"),
@@ -196,14 +205,8 @@ ARCHITECTURES = {
     specials=_ROBERTA_SPECIALS,
     vocabularies=("tokenizer.json", "vocab.json"),
   ),
-  "xlm-roberta": Architecture(
-    "XLMRoberta",
-    "roberta",
-    counts_from_pad=True,
-    defaults=_ROBERTA_DEFAULTS,
-    specials=_ROBERTA_SPECIALS,
-    vocabularies=("tokenizer.json", "sentencepiece.bpe.model"),
-  ),
+  "xlm-roberta": _XLM_ROBERTA,
+  "camembert": dataclasses.replace(_XLM_ROBERTA, name="Camembert"),
   "mpnet": Architecture(
     "MPNet",
     "mpnet",

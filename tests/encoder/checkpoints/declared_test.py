@@ -1,27 +1,31 @@
 """Folders of sentence-transformers are read with the pooling and length that they declare."""
 
+import importlib.util
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.checkpoints.files import Declared, read_declared
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.encoder.checkpoints.files import read_declared
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
-from tests.testing import rejected
+from tests.testing import edit_json, rejected
 
 TRANSFORMER, POOLING = "sentence_transformers.models.Transformer", "sentence_transformers.models.Pooling"
 TEXTS = ["a b c", "b", "c a a b c b a"]
 
 
-def declare(folder, pooling, modules=(("", TRANSFORMER), ("1_Pooling", POOLING)), length=7):
-  """Writes the files of sentence-transformers next to a BERT's."""
+def declare(folder, pooling, modules=(("", TRANSFORMER), ("1_Pooling", POOLING)), length=7, **model):
+  """Writes the files of sentence-transformers next to a BERT's; `model` is what the whole model declares."""
   (folder / "1_Pooling").mkdir(exist_ok=True)
   modules = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(modules)]
   (folder / "modules.json").write_text(json.dumps(modules))
   (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+  (folder / "config_sentence_transformers.json").write_text(json.dumps(model))
   if length is not None:
     (folder / modules[0]["path"] / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": length}))
 
@@ -95,9 +99,116 @@ def test_what_is_not_supported_is_rejected_unless_a_pooling_is_given(tmp_path, p
 def test_normalize_is_harmless_and_no_pooling_is_rejected(tmp_path):
   normalize = ("2_Normalize", "sentence_transformers.models.Normalize")
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), ("1_Pooling", POOLING), normalize), length=None)
-  assert read_declared(tmp_path) == (Declared("avg", 64, str(tmp_path / "modules.json")), tmp_path)
+  declared, folder = read_declared(tmp_path)
+  assert (declared.pooling(), declared.source, folder) == ("avg", str(tmp_path / "modules.json"), tmp_path)
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), normalize))
   assert read_declared(tmp_path)[0].unsupported == "no pooling"
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "length", "expected"),
+  [
+    ("sentence_bert_config.json", {"max_seq_length": 9}, 5, 9),
+    ("sentence_bert_config.json", {"max_seq_length": None, "do_lower_case": False}, 5, 5),
+    # sentence-transformers 6
+    ("sentence_bert_config.json", {"transformer_task": "feature-extraction", "module_output_name": None}, 5, 5),
+    ("sentence_xlm-roberta_config.json", {"max_seq_length": 9}, 5, 9),
+    ("sentence_bert_config.json", {}, 1000000000000000019884624838656, 16),
+    ("sentence_bert_config.json", {}, 1e30, 16),
+    ("sentence_bert_config.json", {}, None, 16),
+  ],
+)
+def test_the_length_is_where_each_release_saves_it(tmp_path, name, content, length, expected):
+  """Of 16 positions, and `length` as the tokenizer's model_max_length."""
+  declare(tiny.save_tiny(tmp_path), modes("mean_tokens"), length=None)
+  (tmp_path / name).write_text(json.dumps(content))
+  edit_json(tmp_path / "tokenizer_config.json", model_max_length=length)
+  assert SentenceModel.from_pretrained(str(tmp_path)).max_seq_length == expected
+
+
+QUERY = {"prompts": {"query": "a dog . ", "document": "cat ", "no": ""}, "default_prompt_name": "query"}
+
+
+def test_prompts_are_put_before_sentences(tmp_path):
+  """In Python, a graph and a layer; by default, by name, as a text, and after a model was saved."""
+  declare(tiny.save_tiny(tmp_path / "encoder"), modes("mean_tokens"), length=None, **QUERY)
+  name = str(tmp_path / "encoder")
+  model, plain = SentenceModel.from_pretrained(name), SentenceModel.from_pretrained(name, prompt="")
+  after = {prompt: plain.encode([prompt + text for text in TEXTS]) for prompt in ("a dog . ", "cat ", "b ", "")}
+  cache = {"cache": str(tmp_path / "cache")}
+  cached = SentenceModel.from_pretrained(name, **cache)
+  for arguments, prompt in (
+    ({}, "a dog . "),
+    ({"prompt_name": "document"}, "cat "),
+    ({"prompt_name": "no"}, ""),
+    ({"prompt": "b ", "prompt_name": "query"}, "b "),
+    ({"prompt": ""}, ""),
+  ):
+    for each in (model, cached, cached):
+      np.testing.assert_allclose(each.encode(TEXTS, **arguments), after[prompt], atol=1e-5)
+  adapter = SentenceTransformersAdapter(model)
+  np.testing.assert_allclose(adapter.encode(TEXTS), after["a dog . "], atol=1e-5)
+  np.testing.assert_allclose(adapter.encode_document(TEXTS), after["cat "], atol=1e-5)
+  np.testing.assert_allclose(adapter.encode(TEXTS, prompt_type="query"), after["a dog . "], atol=1e-5)
+  np.testing.assert_allclose(model.encoder.as_layer()(TEXTS), after["a dog . "], atol=1e-5)
+  if importlib.util.find_spec("tensorflow_text"):
+    np.testing.assert_allclose(model.as_function()(tf.constant(TEXTS)), after["a dog . "], atol=1e-5)
+  assert model.identity.differences(plain.identity) != [] and model.identity.settings.prompt == "a dog . "
+  for each in (model.fit(TEXTS, "mean"), plain):
+    expected = each.encode(TEXTS)
+    each.save(tmp_path / "saved")
+    np.testing.assert_array_equal(SentenceModel.load(tmp_path / "saved").encode(TEXTS), expected)
+  with rejected(ConfigError, "prompt_name", match="query, document, no"):
+    model.encode(TEXTS, prompt_name="passage")
+  with rejected(ConfigError, "characters"):
+    model.with_calibration(None, characters=16)
+
+
+def test_the_first_dimensions_are_kept(tmp_path):
+  declare(tiny.save_tiny(tmp_path), modes("mean_tokens"), truncate_dim=5)
+  model = SentenceModel.from_pretrained(str(tmp_path))
+  whole = SentenceModel.from_pretrained(str(tmp_path), truncate_dim=0)
+  expected = whole.encode(TEXTS)
+  assert (model.dim, whole.dim) == (5, 12)
+  np.testing.assert_array_equal(model.encode(TEXTS), expected[:, :5])
+  np.testing.assert_allclose(model.encoder.as_layer()(TEXTS), expected[:, :5], atol=1e-5)
+  assert model.identity.differences(whole.identity) == ["truncate_dim 5, now 0"]
+  assert model.fit(TEXTS, "mean").encode(TEXTS).shape == (3, 5)
+  with rejected(ConfigError, "truncate_dim"):
+    model.encoder.encode(TEXTS, "mix")
+
+
+@pytest.mark.parametrize(
+  ("model", "error"),
+  [
+    ({"prompts": {"query": 3}}, "prompts is"),
+    ({"prompts": ["query"]}, "prompts is"),
+    ({"default_prompt_name": "query"}, "default_prompt_name is 'query'"),
+    ({"truncate_dim": "5"}, "truncate_dim is '5'"),
+  ],
+)
+def test_a_damaged_declaration_of_the_model(tmp_path, model, error):
+  declare(tmp_path, modes("mean_tokens"), **model)
+  with pytest.raises(EncoderError, match=rf"config_sentence_transformers\.json: {error}"):
+    read_declared(tmp_path)
+
+
+def test_a_pooling_without_the_prompt_is_rejected(tmp_path):
+  pooling = {"pooling_mode": "mean", "include_prompt": False}
+  declare(tiny.save_tiny(tmp_path), pooling, **QUERY)
+  with rejected(EncoderError, "prompt", match="include_prompt"):
+    SentenceEncoder.from_pretrained(str(tmp_path))
+  encoder = SentenceEncoder.from_pretrained(str(tmp_path), prompt="")
+  with rejected(EncoderError, "prompt"):
+    SentenceModel(encoder).encode(TEXTS, prompt="b ")
+
+
+@pytest.mark.parametrize("content", [{"query_length": 8}, {"processing_kwargs": {"text": {"max_length": 5}}}])
+def test_a_transformer_of_another_kind_is_rejected(tmp_path, content):
+  declare(tiny.save_tiny(tmp_path), modes("mean_tokens"), length=None)
+  (tmp_path / "sentence_bert_config.json").write_text(json.dumps(content))
+  with rejected(EncoderError, "sentence_embedding_type", match=next(iter(content))):
+    SentenceEncoder.from_pretrained(str(tmp_path)).encode(TEXTS)
 
 
 @pytest.mark.parametrize("length", ["7", 2, True, 1.5])

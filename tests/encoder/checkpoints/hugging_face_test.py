@@ -38,6 +38,31 @@ def test_forward_is_bert_in_numpy(tmp_path, kind):
   assert static.is_static and static.count_params() == 24 * 12 and static.num_hidden_layers == 0
 
 
+@pytest.mark.parametrize("prefix", ["module.bert.", "auto_model.", "0.auto_model."])
+def test_names_of_what_holds_the_model_do_not_count(tmp_path, prefix):
+  """As DataParallel and sentence-transformers' Transformer save them."""
+  weights = tiny.random_weights()
+  expected = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "plain", weights)).weights_checksum
+  renamed = {name.replace("bert.", prefix, 1): value for name, value in weights.items()}
+  assert SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "held", renamed)).weights_checksum == expected
+
+
+def test_quantized_weights_are_named(tmp_path):
+  weights = tiny.random_weights()
+  name = "bert.encoder.layer.1.output.dense.weight"
+  weights[name] = weights[name].astype(np.int8)
+  with pytest.raises(EncoderError, match=rf"{name} has the type I8"):
+    SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path, weights))
+
+
+def test_many_encoders_in_a_process_are_no_reason_for_a_warning(tmp_path, caplog):
+  """TensorFlow warns of retracing from the fifth function at one place on."""
+  folder = tiny.save_tiny(tmp_path)
+  for _ in range(6):
+    SentenceEncoder.from_pretrained(folder).encode(["a dog", "cat"])
+  assert "retracing" not in caplog.text
+
+
 @pytest.mark.parametrize("act", ["gelu", "gelu_new"])
 def test_hidden_states_equal_tfbertmodels(tmp_path, act):
   """Padded as in transformers, and packed without padding: the states of tokens are the same."""

@@ -58,6 +58,7 @@ def test_only_wanted_words_are_kept(tmp_path):
     (GLOVE.replace("\n", "\r\n"), 7),
     (GLOVE.replace("\n", " \n"), 7),
     (GLOVE.rstrip() + "\n\n", 7),
+    (f"8 3\n{GLOVE}", 7),  # of word2vec
     (b"the 1 2 3\ncat 0.5 -.1 0\n\xff\xfe 1 1 1\n\xc2\x85 1 1 1\n\xe2\x80\xa8 1 1 1\n", 5),
     ("the 1 2 3\ncat .5 -0.10 0e0\n1 1 1 1\nnan 1 1 1\nweb 2.0 1 1 1\n  1 1 1\n", 6),
   ],
@@ -80,8 +81,7 @@ def test_variants_of_the_format(tmp_path, content, words):
     ("the\n", "line 1"),
     ("the cat\n", "line 1"),
     ("the\t1\t2\n", "line 1"),
-    (b"3 4\nthe \x00\x01\x02\ncat ", "line 1"),
-    ("9 3\n" + GLOVE, "line 1"),
+    (b"3 4\nthe \x00\x01\x02\ncat ", "line 2"),
     ("", "vectors.txt: "),
     ("\n\n", "line 1"),
     (b"PK\x03\x04zip", "line 1"),

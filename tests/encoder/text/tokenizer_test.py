@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import transformers
 
-from bert_flow_tf.encoder.text import word_piece
+from bert_flow_tf.encoder.text import pieces as pieces_lib
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_of_google
 from bert_flow_tf.errors import EncoderError
@@ -201,7 +201,7 @@ def test_words_give_the_ids_of_the_whole_text(settings):
 
 
 def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
-  monkeypatch.setattr(word_piece, "_CHARACTERS", 5000)
+  monkeypatch.setattr(pieces_lib, "_CHARACTERS", 5000)
   texts = [f"number {i} of {'x' * i}" for i in range(3000)]
   tokenizer = SentenceTokenizer(MINI / "vocab.txt")
   for start in range(0, 3000, 200):
@@ -211,7 +211,7 @@ def test_words_are_forgotten_when_they_are_too_many(monkeypatch):
 
 
 def test_several_threads(monkeypatch):
-  monkeypatch.setattr(word_piece, "_CHARACTERS", 2000)
+  monkeypatch.setattr(pieces_lib, "_CHARACTERS", 2000)
   texts = odd_texts(1000)
   expected, pieces = cut_whole(texts, 64), SentenceTokenizer(MINI / "vocab.txt")
   with concurrent.futures.ThreadPoolExecutor(4) as threads:

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from bert_flow_tf.encoder import user_model
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import EncoderError
@@ -13,6 +14,7 @@ from tests.encoder.text.odd_text import odd_texts
 from tests.testing import golden_encoder
 
 SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model", "deberta-v2": "spm.model"}
+SENTENCEPIECE["camembert"] = "sentencepiece.bpe.model"
 # Every kind of line: an empty and a repeated one, white space that is no line break, and no line break at the end.
 ODD_LINES = ["x\u2028y", "\u3000b", "tab\t", "", "the", "\x85", "É", "##É", "last"]
 # {encoder: checksum of its tokenizer}, with release 0.1.0 and transformers 4.53.3
@@ -28,14 +30,14 @@ CHECKSUMS = {
 
 
 def model_of(name):
-  """Returns the vocabulary in an encoder's tokenizer.json; ELECTRA's for BERT."""
-  folder = {"bert": "electra"}.get(name, name)
+  """Returns the vocabulary in an encoder's tokenizer.json; ELECTRA's for BERT, XLM-R's for CamemBERT."""
+  folder = {"bert": "electra", "camembert": "xlm-roberta"}.get(name, name)
   return json.loads((golden_encoder(folder) / "tokenizer.json").read_text())["model"]
 
 
 def write_folder(folder, added=()):
   """Writes vocabulary files of the encoder that the folder is named after, with lines added to vocab.txt."""
-  folder.mkdir()
+  folder.mkdir(parents=True)
   name, model = folder.name, model_of(folder.name)
   (folder / "config.json").write_text(json.dumps({"model_type": name}))
   if name in SENTENCEPIECE:
@@ -59,8 +61,7 @@ def sentencepiece_file(name, vocabulary):
   specials = {
     "albert": ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"],
     "deberta-v2": ["[PAD]", "[CLS]", "[SEP]", "[UNK]"],
-    "xlm-roberta": ["<unk>", "<s>", "</s>"],
-  }[name]
+  }.get(name, ["<unk>", "<s>", "</s>"])
   unknown = "[UNK]" if name == "deberta-v2" else "<unk>"
   for piece in specials:
     model.pieces.add(piece=piece, type=2 if piece == unknown else 3)
@@ -99,9 +100,88 @@ def test_ids_of_sentencepiece_are_equal(tmp_path, name):
   content = (folder / SENTENCEPIECE[name]).read_bytes()
   sentences = ["a man is playing a guitar", "two dogs run", "well-known", "  spaced   out"]
   theirs = text.SentencepieceTokenizer(content).tokenize(sentences).to_list()
-  offset = int(name == "xlm-roberta")  # <pad> comes before <unk>
+  offset = {"xlm-roberta": 1, "camembert": 4}.get(name, 0)  # as fairseq's special tokens come first
   ids = load_tokenizer(folder)(sentences)
   assert [row[1:-1].tolist() for row in ids] == [[i + offset for i in row] for row in theirs]
+
+
+def add_tokens(folder, *tokens):
+  """Writes tokens behind a folder's vocabulary, as transformers 4 does; returns {token: its id}."""
+  first = load_tokenizer(folder).vocab_size
+  ids = {token: first + number for number, token in enumerate(tokens)}
+  (folder / "added_tokens.json").write_text(json.dumps(ids))
+  settings = {"lstrip": False, "rstrip": False, "single_word": False}
+  decoder = {}
+  for token, number in ids.items():
+    special = token.startswith("[")
+    decoder[str(number)] = {"content": token, "special": special, "normalized": not special, **settings}
+  (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": decoder}))
+  return ids
+
+
+ADDED = ("ZyX-omab", "new york", "[E1]")
+AROUND = ["zyx-omab", "a ZYX-OMAB, zyx-omabs", "in New York.", "newyork new  york", "[E1] the [E2] [MASK]", "e1 [e1]"]
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "mpnet"])
+@pytest.mark.parametrize("has_decoder", [True, False])
+def test_added_tokens_have_the_ids_of_transformers(tmp_path, name, has_decoder):
+  transformers = pytest.importorskip("transformers")
+  folder = write_folder(tmp_path / name)
+  before = load_tokenizer(folder)
+  ids = add_tokens(folder, *ADDED)
+  kinds = {"bert": "BertTokenizerFast", "roberta": "RobertaTokenizerFast", "mpnet": "MPNetTokenizerFast"}
+  theirs = getattr(transformers, kinds[name]).from_pretrained(str(folder))
+  if not has_decoder:
+    (folder / "tokenizer_config.json").unlink()
+  tokenizer = load_tokenizer(folder)
+  assert before.checksum != tokenizer.checksum and tokenizer.vocab_size == before.vocab_size + 3
+  for text in AROUND:
+    if has_decoder or "[" not in text:  # the old file does not say which token is special
+      expected = theirs(text.replace("[MASK]", "mask"))["input_ids"]
+      assert tokenizer([text.replace("[MASK]", "mask")])[0].tolist() == expected, text
+  assert ids["[E1]"] in tokenizer(["the[E1]the"])[0] and tokenizer.mask_id not in tokenizer(["[MASK]"])[0]
+  again = tmp_path / "again" / name
+  again.mkdir(parents=True)
+  user_model._write_tokenizer(tokenizer, again)
+  (again / "config.json").write_bytes((folder / "config.json").read_bytes())
+  assert load_tokenizer(again)(AROUND)[0].tolist() == tokenizer(AROUND)[0].tolist()
+
+
+def test_added_tokens_in_a_graph(tmp_path):
+  tf = pytest.importorskip("tensorflow")
+  pytest.importorskip("tensorflow_text")
+  from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
+  from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
+
+  folder = write_folder(tmp_path / "bert")
+  add_tokens(folder, *ADDED[:2])
+  tokenizer = load_tokenizer(folder)
+  texts = [*AROUND, *odd_texts(200), *(f"{text}ZyX-omab{text}" for text in odd_texts(50))]
+  ids, lengths = GraphTokenizer(tokenizer)(tf.constant(texts))
+  found = [row[:length].tolist() for row, length in zip(ids.numpy(), lengths.numpy(), strict=True)]
+  assert found == [row.tolist() for row in tokenizer(texts)]
+  other = write_folder(tmp_path / "other" / "bert")
+  add_tokens(other, *ADDED)  # [E1] is found in text that is not normalized yet
+  with pytest.raises(NoGraphForm):
+    GraphTokenizer(load_tokenizer(other))
+
+
+@pytest.mark.parametrize("added", [{"x": 3}, {"x": "y"}, {"x": 10**6}, {"x": None}])
+def test_damaged_added_tokens(tmp_path, added):
+  folder = write_folder(tmp_path / "bert")
+  (folder / "added_tokens.json").write_text(json.dumps(added))
+  with pytest.raises(EncoderError, match="added_tokens"):
+    load_tokenizer(folder)
+
+
+def test_rows_that_nothing_names(tmp_path):
+  tokenizer = load_tokenizer(write_folder(tmp_path / "bert"))
+  size = tokenizer.vocab_size
+  for allowed in (size, -(-size // 8) * 8):
+    tokenizer.check_ids(allowed)
+  with pytest.raises(EncoderError, match=f"{size} .*{8 * size + 1} word embeddings"):
+    tokenizer.check_ids(8 * size + 1)
 
 
 @pytest.mark.parametrize(

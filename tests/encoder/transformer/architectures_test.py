@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -39,6 +40,17 @@ def golden(request):
   folder = golden_encoder(request.param)
   reference = np.load(folder / "reference.npz")
   return SentenceEncoder.from_pretrained(folder), reference, [str(text) for text in reference["sentences"]]
+
+
+def test_camembert_has_the_layout_of_xlm_roberta(tmp_path):
+  folder = shutil.copytree(golden_encoder("xlm-roberta"), tmp_path / "camembert", copy_function=shutil.copyfile)
+  edit_json(folder / "config.json", model_type="camembert")
+  encoder = SentenceEncoder.from_pretrained(folder)
+  expected = SentenceEncoder.from_pretrained(golden_encoder("xlm-roberta")).encode(ODD)
+  np.testing.assert_array_equal(encoder.encode(ODD), expected)
+  save_encoder(encoder, tmp_path / "saved")
+  np.testing.assert_array_equal(SentenceEncoder.from_pretrained(tmp_path / "saved").encode(ODD), expected)
+  assert json.loads((tmp_path / "saved/config.json").read_text())["architectures"] == ["CamembertModel"]
 
 
 def test_numbers_equal_pytorchs(golden):
