@@ -16,6 +16,8 @@ from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.testing import rejected
 
+pytestmark = pytest.mark.packages
+
 SENTENCES = ["a dog.", "cats", "dog b dogs", "", "a b a b .", "dog", "cats b", "b . a", "dogs dogs", "mask", "[ ]", "a"]
 POOLING = {"sentence_embedding_type": "avg-top-2", "max_seq_length": 8}
 ARGUMENTS = {**POOLING, "low_dim": 3}

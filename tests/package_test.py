@@ -10,6 +10,8 @@ import bert_flow_tf
 from tests import import_orders
 from tests.testing import REPO, finished_python, run_python, tf_bert
 
+pytestmark = pytest.mark.packages
+
 # This order is among the fast tests.
 _FAST_ORDER = "tf.keras"
 

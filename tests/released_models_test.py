@@ -7,6 +7,8 @@ from bert_flow_tf import SentenceModel
 from tests.encoder import tiny
 from tests.testing import REPO
 
+pytestmark = pytest.mark.packages
+
 FOLDERS = sorted(path.parent for path in (REPO / "tests/golden/models").glob("*/*/*.npz"))
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 
+pytestmark = pytest.mark.packages
+
 SENTENCES = [
   f"{subject} {verb}." for subject in ("A dog", "The market", "A child") for verb in ("runs", "falls", "ate")
 ]

@@ -15,6 +15,8 @@ from bert_flow_tf.data.readers.lines import TextError
 from bert_flow_tf.data.readers.text import InputFormat, kind_of
 from bert_flow_tf.errors import DataError
 
+pytestmark = pytest.mark.packages
+
 
 def records_of(path, kind, max_bytes=100, offset=0):
   with contextlib.closing(open_reader(str(path), InputFormat(kind, "1", max_bytes=max_bytes))) as reader:

@@ -13,6 +13,8 @@ from tests.encoder import tiny
 from tests.encoder.layer_test import CONFIG, TEXTS, dropout_free, model_of
 from tests.keras_ways import WAYS
 
+pytestmark = pytest.mark.packages
+
 
 @pytest.mark.parametrize("trainable", [True, False])
 @pytest.mark.parametrize("name", WAYS)

@@ -15,6 +15,8 @@ from tests.encoder import tiny
 from tests.encoder.sentence_encoder_test import ancestors
 from tests.testing import run_python
 
+pytestmark = pytest.mark.packages
+
 TEXTS = ["a dog", "cats . a b", "Dog b", "a"]
 CONFIG = {**tiny.CONFIG, "num_hidden_layers": 2}
 

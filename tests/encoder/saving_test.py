@@ -15,6 +15,8 @@ from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import files
 from tests.encoder import tiny
 
+pytestmark = pytest.mark.packages
+
 SENTENCES = ["a dog", "cats . a b", "Dog b"]
 
 

@@ -14,6 +14,8 @@ from tests.encoder import tiny
 from tests.encoder.layer_test import TEXTS, check_training, tokens
 from tests.testing import rejected, tf_bert
 
+pytestmark = pytest.mark.packages
+
 SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28}
 
 

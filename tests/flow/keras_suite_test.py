@@ -7,6 +7,8 @@ from bert_flow_tf.flow import ActNorm, Glow, NegativeLogLikelihood
 from bert_flow_tf.flow.keras import IS_KERAS_3, keras
 from tests.flow.cases import CASES, DIM, cone, config
 
+pytestmark = pytest.mark.packages
+
 
 def run_suite(layer_class, arguments, shape):
   """Runs the suite of this process's Keras on a layer whose output has the shape of its input."""

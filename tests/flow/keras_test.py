@@ -15,10 +15,11 @@ from tests.flow.cases import CASES, DIM, cone, randomize
 from tests.keras_ways import ENDINGS, WAYS
 from tests.testing import rejected, run_python
 
+pytestmark = pytest.mark.packages
+
 U = cone(6, DIM).astype(np.float32)
-LAYERS = [case for case in CASES if not case.is_flow]
-# Every layer, and one flow of them.
-KINDS = [*LAYERS, next(case for case in CASES if case.is_flow)]
+# One of each class.
+KINDS = list({type(case.make(0, "float32")): case for case in CASES}.values())
 each = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 
@@ -45,10 +46,10 @@ def custom_network(units):
 
 @pytest.fixture(scope="module")
 def everything():
-  """Returns a model of every kind of layer, of networks and bases of a user's own, and of a shared flow."""
+  """Returns a model of every class of layer, of networks and bases of a user's own, and of a shared flow."""
   flow = small(name="shared")
   custom = small(network=custom_network, base=tfd.StudentT(5.0, 0.0, 1.0), trainable=False)
-  layers = [case.build(3, "float32") for case in LAYERS]
+  layers = [case.build(3, "float32") for case in KINDS if not case.is_flow]
   inputs = outputs = keras.Input([DIM])
   for layer in [*layers, custom, AffineCoupling(network=custom_network), flow]:
     outputs = layer(outputs)
@@ -68,7 +69,7 @@ def test_custom_networks_are_one_for_each_coupling_and_have_no_seed():
 
 @pytest.fixture(scope="module")
 def models():
-  """Returns two models of every kind of layer and of a frozen flow; the first was frozen after its start."""
+  """Returns two models of every class of layer and of a frozen flow; the first was frozen after its start."""
   frozen, other_frozen = small(), small(seed=2, trainable=False)
   frozen.adapt(U)
   frozen.trainable = False

@@ -13,6 +13,8 @@ from tests.encoder import tiny
 from tests.model_test import ARGUMENTS, SENTENCES
 from tests.testing import rejected, shared
 
+pytestmark = pytest.mark.packages
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):

@@ -22,6 +22,8 @@ from tests.encoder.other import saved_models
 from tests.encoder.text.odd_text import odd_texts
 from tests.testing import edit_json, golden_encoder, rejected, run_python
 
+pytestmark = pytest.mark.packages
+
 TEXTS = exported.TEXTS
 close = functools.partial(exported.close, tolerance=1e-4)
 ARCHITECTURES = ("roberta", "xlm-roberta", "mpnet", "distilbert", "electra", "albert", "modernbert", "deberta-v2")

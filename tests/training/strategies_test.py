@@ -39,7 +39,7 @@ def test_deterministic_is_of_the_process_and_of_no_name():
     tf.random.set_seed(None)
 
 
-def replicas():
+def several_devices():
   """Returns what the slow tests need of several devices, once computed."""
   return two_replicas.results("embedded", "fits", "several")
 
@@ -47,7 +47,7 @@ def replicas():
 @pytest.mark.slow
 def test_two_replicas_are_one():
   """The same global batch: the same losses and weights to float rounding, both replicas alike to the bit."""
-  found = replicas()["fits"]
+  found = several_devices()["fits"]
   expected, flow = small.fit(epochs=two_replicas.EPOCHS)
   assert len(found["losses"]) == 24
   np.testing.assert_allclose(found["losses"], expected.losses, rtol=1e-5, atol=1e-6)
@@ -58,7 +58,7 @@ def test_two_replicas_are_one():
 
 @pytest.mark.slow
 def test_two_replicas_resume_exactly():
-  found = replicas()["fits"]
+  found = several_devices()["fits"]
   assert found["resumed_at"] == 10
   assert found["resumed"] == [replicas[0] for replicas in found["weights"]]
 
@@ -67,7 +67,7 @@ def test_two_replicas_resume_exactly():
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_all_devices_of_a_scope_embed(precision):
   """Encoders of two and three devices give the embeddings of one, also where sentences are fewer than devices."""
-  one, *several = replicas()["embedded"][precision]
+  one, *several = several_devices()["embedded"][precision]
   assert len(several) == 2 and np.shape(one[0]) == (150, 8)
   for found in several:
     for embeddings, expected in zip(found, one, strict=True):
@@ -84,7 +84,7 @@ def test_every_seed_step_and_replica_has_dropout_of_its_own():
 @pytest.mark.parametrize("how", ["mirrored", "object", "scope"])
 def test_several_widths_and_strategies_in_one_process(dim, how):
   """Also batches that the devices do not divide."""
-  for batch_size, found in zip(two_replicas.BATCHES, replicas()["several"][f"{dim} {how}"], strict=True):
+  for batch_size, found in zip(two_replicas.BATCHES, several_devices()["several"][f"{dim} {how}"], strict=True):
     np.testing.assert_allclose(found, two_replicas.latents(dim, batch_size), rtol=1e-4, atol=1e-4)
 
 

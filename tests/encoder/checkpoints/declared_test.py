@@ -15,6 +15,8 @@ from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.testing import edit_json, rejected
 
+pytestmark = pytest.mark.packages
+
 TRANSFORMER, POOLING = "sentence_transformers.models.Transformer", "sentence_transformers.models.Pooling"
 TEXTS = ["a b c", "b", "c a a b c b a"]
 

@@ -9,6 +9,8 @@ from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.tiny import IDS, MASK
 
+pytestmark = pytest.mark.packages
+
 SAVED = "model.safetensors"
 
 

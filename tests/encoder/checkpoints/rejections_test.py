@@ -14,6 +14,8 @@ from tests.encoder import tiny
 from tests.encoder.checkpoints import tf1_files
 from tests.testing import edit_json, shared
 
+pytestmark = pytest.mark.packages
+
 SAVED = "model.safetensors"
 KEY = "bert/encoder/layer_1/attention/self/key/bias"
 ROWS = "bert.embeddings.word_embeddings.weight"

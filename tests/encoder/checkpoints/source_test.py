@@ -17,6 +17,8 @@ from bert_flow_tf.errors import BertFlowError, EncoderError
 from tests.encoder import tiny
 from tests.testing import rejected
 
+pytestmark = pytest.mark.packages
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER_COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 TEMPLATE = "/{repo_id}/resolve/{revision}/{filename}"

@@ -21,6 +21,8 @@ import tensorflow as tf
 from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
 from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
 
+pytestmark = pytest.mark.packages
+
 FOLDERS = ["roberta", "xlm-roberta", "albert", "mpnet", "distilbert", "modernbert", "deberta-v2"]
 BERT_SPECIALS = ["[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"]
 SPECIALS = ["<s>", "</s>", "<pad>", "<mask>", "<unk>"]
@@ -53,7 +55,7 @@ HOSTILE = [
 def graph_of(tokenizer, max_seq_length=64, specials=SPECIALS):
   """Returns a function, texts -> (ids, lengths), of a tokenizer of `tokenizers`."""
   special_ids = [tokenizer.token_to_id(token) for token in specials[:4]]
-  graph = GraphTokenizer(types.SimpleNamespace(backend=tokenizer, special_ids=special_ids), max_seq_length)
+  graph = GraphTokenizer(types.SimpleNamespace(backend=tokenizer, special_ids=special_ids, prompt=""), max_seq_length)
   return tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
 
 

@@ -15,6 +15,8 @@ from tests.encoder import tiny
 from tests.encoder.text.odd_text import odd_texts
 from tests.testing import REPO, edit_json, shared
 
+pytestmark = pytest.mark.packages
+
 MINI = REPO / "bert_flow_tf" / "encoder" / "pretrained" / "mini"
 _SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = [*_SPECIALS, "[", "]", "mask", "sep", "a", "b", "dog", "##s", "Dog", "e", "."]

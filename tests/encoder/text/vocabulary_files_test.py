@@ -13,6 +13,8 @@ from bert_flow_tf.errors import EncoderError
 from tests.encoder.text.odd_text import odd_texts
 from tests.testing import golden_encoder
 
+pytestmark = pytest.mark.packages
+
 SENTENCEPIECE = {"xlm-roberta": "sentencepiece.bpe.model", "albert": "spiece.model", "deberta-v2": "spm.model"}
 SENTENCEPIECE["camembert"] = "sentencepiece.bpe.model"
 # Every kind of line: an empty and a repeated one, white space that is no line break, and no line break at the end.

@@ -20,6 +20,8 @@ from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY
 from tests.encoder import tiny
 from tests.testing import edit_json, golden_encoder, rejected, tf_bert
 
+pytestmark = pytest.mark.packages
+
 NAMES = [name for name in ARCHITECTURES if name != BERT]
 # Every kind of character, words that are long, spaces, marks and numbers.
 ODD = [

@@ -14,6 +14,8 @@ from run_scripts.bert_flow import COMMANDS
 from tests.neighbors_test import all_cosines
 from tests.testing import REPO, finished_python
 
+pytestmark = pytest.mark.packages
+
 # Runs command lines, [its words, standard input] of each; prints [[status, stdout, stderr, whether TensorFlow is
 # imported]]. From the line of the number sys.argv[1] on, each encoder is loaded once.
 _RUN = """
