@@ -1,9 +1,11 @@
 """bert_flow_tf/model.py: SentenceModel, on a random tiny BERT."""
 
+import importlib.util
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration
@@ -224,3 +226,53 @@ def test_what_is_saved_has_the_absolute_path_of_the_encoder(tmp_path, monkeypatc
   loaded = SentenceModel.load("../saved")
   assert loaded.identity.name == f"{prefix}{tmp_path / 'encoder'}"
   np.testing.assert_array_equal(loaded.encode(["a dog"]), model.encode(["a dog"]))
+
+
+def test_a_pooling_beside_a_recipe_takes_the_place_of_its_pooling():
+  model = SentenceModel.from_pretrained("mini", recipe="recommended", sentence_embedding_type="avg")
+  assert model.identity.sentence_embedding_type == "avg" and model.identity.settings.token_weights == "idf-0.75"
+  assert SentenceModel.from_pretrained("mini", recipe="recommended").pooling.name == "mix"
+
+
+def test_a_recipe_without_a_fit_is_said_once(encoder, caplog):
+  model = SentenceModel.from_pretrained(encoder.name, recipe="paper")
+  for _ in range(2):
+    model.encode(SENTENCES)
+  model.encode(SENTENCES, calibrated=False)
+  assert caplog.text.count("not fitted yet") == 1
+  caplog.clear()
+  fitted = SentenceModel.from_pretrained(encoder.name, recipe="paper").fit(SENTENCES, "mean", show_progress=False)
+  for each in (fitted, SentenceModel(encoder)):
+    each.encode(SENTENCES)
+  assert "not fitted" not in caplog.text
+
+
+def test_characters_before_low_dim(encoder):
+  """The cosine is of the groups' means, in Python and in a graph, and not the exact one of the characters."""
+  model = SentenceModel(encoder, max_seq_length=8, low_dim=4).fit(SENTENCES, "mean+characters-16", show_progress=False)
+  whole = SentenceModel(encoder, max_seq_length=8).fit(SENTENCES, "mean+characters-16", show_progress=False)
+  expected = whole.encode(SENTENCES).reshape(len(SENTENCES), 4, -1).mean(axis=2)
+  np.testing.assert_allclose(model.encode(SENTENCES), expected, atol=1e-5)
+  a, b = expected[:6].astype(np.float64), expected[6:].astype(np.float64)
+  lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+  found = model.similarity(SENTENCES[:6], SENTENCES[6:])
+  np.testing.assert_allclose(found * lengths, (a * b).sum(axis=1), atol=1e-5)
+  if importlib.util.find_spec("tensorflow_text"):
+    np.testing.assert_allclose(model.as_function()(tf.constant(SENTENCES)), expected, atol=1e-5)
+
+
+def test_characters_by_the_users_corpus_and_their_digest(tmp_path, encoder):
+  """Rare characters of the corpus weigh more; a saved model is of its corpus."""
+  corpus = tmp_path / "corpus.txt"
+  corpus.write_text("a dog\n" * 50 + "cats\n")
+  arguments = {"token_weights": "idf", "frequency_corpus": str(corpus)}
+  counted = SentenceModel.from_pretrained(encoder.name, **arguments).fit(SENTENCES, "characters-16", show_progress=False)
+  general = SentenceModel(encoder).fit(SENTENCES, "characters-16", show_progress=False)
+  pairs = (["a dog cats"] * 2, ["a dog", "cats"])
+  common, rare = counted.similarity(*pairs)
+  assert rare > common and np.abs(general.similarity(*pairs) - [common, rare]).max() > 0.05
+  counted.save(tmp_path / "saved")
+  np.testing.assert_allclose(SentenceModel.load(tmp_path / "saved").similarity(*pairs), [common, rare])
+  corpus.write_text("cats\n" * 50 + "a dog\n")
+  with pytest.raises(EncoderError, match="frequency_corpus"):
+    SentenceModel.load(tmp_path / "saved")
