@@ -48,7 +48,7 @@ def test_a_fit_without_adapt_warns(caplog):
     if adapted:
       flow.adapt(U)
     model = model_of(NegativeLogLikelihood(flow))
-    model.compile("sgd", run_eagerly=True)
+    model.compile("sgd")
     with caplog.at_level("WARNING"):
       model.predict(U, verbose=0)
       assert "adapt" not in caplog.text

@@ -44,8 +44,6 @@ def modes(*on):
     (modes("mean_tokens"), "avg"),
     (modes("cls_token"), "cls-token"),
     (modes("max_tokens"), "max"),
-    ({"pooling_mode": "mean"}, "avg"),
-    ({"pooling_mode": ["cls"]}, "cls-token"),
   ],
 )
 def test_the_declared_pooling_equals_numpys(tmp_path, pooling, ours):
@@ -95,7 +93,7 @@ def test_what_is_not_supported_is_rejected_unless_a_pooling_is_given(tmp_path, p
   encoder = SentenceEncoder.from_pretrained(str(tmp_path))
   with rejected(EncoderError, "sentence_embedding_type", match=f"modules.json .*{declared}"):
     encoder.encode(TEXTS)
-  assert encoder.encode(TEXTS, "avg").shape == (3, encoder.hidden_size)
+  assert tiny.embed(encoder, TEXTS, "avg").shape == (3, encoder.hidden_size)
 
 
 def test_normalize_is_harmless_and_no_pooling_is_rejected(tmp_path):
@@ -137,8 +135,7 @@ def test_prompts_are_put_before_sentences(tmp_path):
   name = str(tmp_path / "encoder")
   model, plain = SentenceModel.from_pretrained(name), SentenceModel.from_pretrained(name, prompt="")
   after = {prompt: plain.encode([prompt + text for text in TEXTS]) for prompt in ("a dog . ", "cat ", "b ", "")}
-  cache = {"cache": str(tmp_path / "cache")}
-  cached = SentenceModel.from_pretrained(name, **cache)
+  cached = SentenceModel(model.encoder, cache=str(tmp_path / "cache"))
   for arguments, prompt in (
     ({}, "a dog . "),
     ({"prompt_name": "document"}, "cat "),
@@ -211,6 +208,13 @@ def test_a_transformer_of_another_kind_is_rejected(tmp_path, content):
   (tmp_path / "sentence_bert_config.json").write_text(json.dumps(content))
   with rejected(EncoderError, "sentence_embedding_type", match=next(iter(content))):
     SentenceEncoder.from_pretrained(str(tmp_path)).encode(TEXTS)
+
+
+@pytest.mark.parametrize(("mode", "ours"), [("mean", "avg"), (["cls"], "cls-token")])
+def test_the_notation_of_newer_versions(tmp_path, mode, ours):
+  declare(tmp_path, {"pooling_mode": mode})
+  declared, _ = read_declared(tmp_path)
+  assert (declared.pooling(), declared.max_seq_length) == (ours, 7)
 
 
 @pytest.mark.parametrize("length", ["7", 2, True, 1.5])

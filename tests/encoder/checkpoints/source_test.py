@@ -119,9 +119,10 @@ def two_commits(cache, tmp_path):
 )
 def test_a_revision_chooses_the_commit(two_commits, monkeypatch, revision, commit):
   point_to(monkeypatch, CLOSED)
-  from_hub = SentenceEncoder.from_pretrained("someone/tiny", cache_dir=two_commits, revision=revision)
+  settings = {"cache_dir": two_commits, "revision": revision, "token_weights": "uniform"}
+  from_hub = SentenceEncoder.from_pretrained("someone/tiny", **settings)
   assert (from_hub.folder.name, from_hub.revision) == (commit, commit)
-  static = SentenceEncoder.from_pretrained("static:someone/tiny", cache_dir=two_commits, revision=revision)
+  static = SentenceEncoder.from_pretrained("static:someone/tiny", **settings)
   assert static.revision == commit
   # The same files as a local folder: the same identity, but for the name and the commit.
   local = SentenceEncoder.from_pretrained(from_hub.folder)

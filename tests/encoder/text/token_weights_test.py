@@ -18,6 +18,7 @@ from bert_flow_tf.encoder.text.frequency import (
 from bert_flow_tf.encoder.text.token_weights import make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from tests.encoder import tiny
 from tests.testing import rejected
 
 TEXT = ["A dog runs 7 miles.", "The dog and the cat sleep.", "", "Dogs, cats!", "Is it a dog?", "dog dog dog"]
@@ -98,7 +99,7 @@ def test_embeddings_against_numpy(mini, weighted, pooling):
   hidden = mini.bert
   words = hidden.word_embeddings.numpy().astype(np.float64)
   words /= np.linalg.norm(words, axis=1, keepdims=True)
-  actual = weighted.encode(sentences, pooling)
+  actual = tiny.embed(weighted, sentences, pooling)
   for row, ids in zip(actual, mini.tokenizer(sentences), strict=True):
     weights = weighted.token_weights.table[ids].astype(np.float64)
     weights = weights if weights.any() else np.ones(len(ids))
