@@ -77,6 +77,8 @@ def search(
       if not query.strip():
         raise DataError(f"queries[{position}] is {query!r}: blank; expected text", argument="queries")
     with_text = rows_with_text(corpus_texts)
+    if not len(with_text):
+      return Neighbors(np.zeros([len(query_texts), 0], np.float32), np.zeros([len(query_texts), 0], np.int64))
     corpus_texts = [corpus_texts[row] for row in with_text]
     corpus = model.encode(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
     query_embeddings = model.encode(query_texts, batch_size=batch_size, show_progress_bar=False)
@@ -166,6 +168,8 @@ def paraphrase_mining(
   """
   texts = check_sentences(sentences)
   with_text = rows_with_text(texts).tolist()
+  if len(with_text) < 2:
+    return []
   texts = [texts[row] for row in with_text]
   embeddings = model.encode(texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
   pairs = paraphrase_mining_embeddings(

@@ -35,9 +35,9 @@ def define_flags() -> None:
 
 def check_output(path: str) -> None:
   """Raises a ConfigError if a calibration is fitted on a file that is replaced: the next run would have another fit."""
-  if FLAGS.calibration is None or FLAGS.output is None or not os.path.exists(FLAGS.output):
+  if FLAGS.calibration is None or FLAGS.output is None or not (os.path.exists(FLAGS.output) and os.path.exists(path)):
     return
-  if os.path.realpath(FLAGS.output) == os.path.realpath(path):
+  if os.path.samefile(FLAGS.output, path):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
     raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")
 

@@ -11,11 +11,13 @@ from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.data.readers.binary import KINDS, import_parquet
+from bert_flow_tf.data.readers.columns import check_json_lines
 from bert_flow_tf.data.readers.records import has_header, sentence_format
 from bert_flow_tf.data.readers.text import (
   BAD,
   CSV,
   EMBED,
+  JSONL,
   MAX_RECORD_BYTES,
   PARQUET,
   SKIP,
@@ -104,6 +106,9 @@ class JobSettings(Settings):
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind == PARQUET:
       import_parquet("input")
+    for path in paths:
+      if kind == JSONL:
+        check_json_lines(path)
     # Without a column its name says which it is; a text has none, unless its first line has several.
     column, header, width = self.column, self.header, None
     if column is None and (kind != TEXT or self.input_format is None):

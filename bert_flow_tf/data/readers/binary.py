@@ -1,8 +1,11 @@
 """Readers of all kinds of files: of Parquet and TFRecords here, of text in `text`."""
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from absl import logging
 
 from bert_flow_tf.data.readers.delimited import CsvReader, QuotedTsvReader, TsvReader, is_quoted
 from bert_flow_tf.data.readers.lines import TextError, decode
@@ -18,6 +21,7 @@ from bert_flow_tf.data.readers.text import (
   JsonReader,
   TextReader,
   find_name,
+  kind_of,
   texts_of,
   too_long,
 )
@@ -172,15 +176,32 @@ _READERS: dict[str, type[TextReader]] = {
 KINDS = tuple(_READERS)
 
 
-def has_quotes(path: str) -> bool:
+def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> TextReader:
+  """Returns the reader of a file; see `TextReader`.
+
+  A TSV whose columns are quoted is read as pandas writes it, if it is named .tsv: the texts of STS have such quotation
+  marks, too.
+  """
+  reader = _READERS[input_format.kind]
+  if input_format.kind == TSV and _has_quotes(path):
+    is_tsv = kind_of(path) == TSV
+    _log_quotes(path, is_tsv)
+    if is_tsv:
+      reader = QuotedTsvReader
+  return reader(path, input_format, columns)
+
+
+def _has_quotes(path):
   """Returns whether the columns of a TSV are quoted as in CSV, by its first 8 MiB; see `is_quoted`."""
   with contextlib.closing(TextReader(path, InputFormat())) as file:
     head = file.content(_HEAD + 1)
   return is_quoted(head[:_HEAD], len(head) <= _HEAD)
 
 
-def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> TextReader:
-  """Returns the reader of a file; see `TextReader`."""
-  if input_format.kind == TSV and has_quotes(path):
-    return QuotedTsvReader(path, input_format, columns)
-  return _READERS[input_format.kind](path, input_format, columns)
+@functools.cache
+def _log_quotes(path, is_tsv):
+  """Logs once how the quotation marks of a file are read."""
+  if is_tsv:
+    logging.info("%s: columns are quoted as in CSV; the quotation marks around them are no text", path)
+  else:
+    logging.warning("%s: columns are quoted as in CSV; the quotation marks are read as text unless it is a .tsv", path)

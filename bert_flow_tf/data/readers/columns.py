@@ -5,11 +5,9 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from absl import logging
-
-from bert_flow_tf.data.readers.binary import has_quotes, open_reader
-from bert_flow_tf.data.readers.delimited import SEP_LINE, SEPARATORS
-from bert_flow_tf.data.readers.lines import TextError
+from bert_flow_tf.data.readers.binary import open_reader
+from bert_flow_tf.data.readers.delimited import SEPARATORS, mend_separator
+from bert_flow_tf.data.readers.lines import BOM, TextError
 from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, Places, is_score
 from bert_flow_tf.data.readers.text import (
   CSV,
@@ -29,9 +27,10 @@ from bert_flow_tf.progress import counted
 # Other names of these columns.
 _SYNONYMS = {"text": SENTENCE}
 # What separates the columns, for errors.
-_SEPARATORS = {CSV: "commas, or tabs in a file whose name ends in .tsv; or " + SEP_LINE.format("{0}")}
+_SEPARATORS = {CSV: "commas, or tabs in a file whose name ends in .tsv"}
 _SEPARATORS |= dict.fromkeys([TEXT, TSV], "tabs, or commas in a file whose name ends in .csv")
-_LINES = 20  # by which a separator is found
+# Lines by which a separator is found, and bytes by which an array is.
+_LINES, _PART = 20, 1 << 10
 EXPECTED = "sentence; sentence1 and sentence2; or sentence1, sentence2 and score"
 
 
@@ -103,6 +102,8 @@ def choose_columns(
   kind = kind or kind_of(path)
   if kind == TFRECORD:
     raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
+  if kind == JSONL:
+    check_json_lines(path)
   rows, sep_line = _first_rows(path, kind, max_bytes)
   names = rows[0]
   roles = _roles_of(names)
@@ -114,8 +115,6 @@ def choose_columns(
     _check_separator(path, kind, names[0])
   if kind == TEXT and (len(names) > 1 or roles):
     kind = TSV
-  if kind == TSV and has_quotes(path):
-    logging.info("%s: columns are quoted as in CSV; the quotation marks around them are no text", path)
   if roles and header is not False:
     return Columns(path, kind, True, roles, names, sep_line=sep_line)
   has_scores = [any(is_score(field) or not field.strip() for field in row) for row in rows]
@@ -143,12 +142,13 @@ def _check_separator(path: str, kind: str, line: str) -> None:
     fields = [field.strip() for field in line.split(separator)]
     if expected is None or len(fields) < 2:
       continue
+    mend = f"; {mend_separator(separator)}" if kind == CSV else ""
     if " " not in "".join(fields) and _roles_of(fields):
       message = f"{path}, line 1: the names of the columns are separated by {name}"
-      raise DataError(f"{message}; expected {expected.format(separator)}")
+      raise DataError(f"{message}; expected {expected}{mend}")
     if kind == CSV and separator in SEPARATORS and _all_have(path, separator, len(fields) - 1):
       message = f"{path}, line 1: the columns are separated by {name}"
-      raise DataError(f"{message}; expected {expected.format(separator)}; --noheader takes each line as a sentence")
+      raise DataError(f"{message}; expected {expected}{mend}; --noheader takes each line as a sentence")
 
 
 def _all_have(path: str, separator: str, count: int) -> bool:
@@ -182,9 +182,6 @@ def _first_rows(path: str, kind: str, max_bytes: int) -> tuple[list[list[str]], 
     if kind == PARQUET:
       return [list(reader.names)], ""
     for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
-      is_array = kind == JSONL and isinstance(record, bytes) and record.lstrip().startswith(b"[")
-      if is_array and not rows and bad is None:
-        raise DataError(f"{path}, line {number}: a JSON array; {JSON_LINES}")
       try:
         row = reader.checked(record, number, reader.row)
       except DataError as error:
@@ -197,6 +194,13 @@ def _first_rows(path: str, kind: str, max_bytes: int) -> tuple[list[list[str]], 
   if not rows:
     raise bad or DataError(f"{path} is empty; expected sentences")
   return rows, reader.sep_line
+
+
+def check_json_lines(path: str) -> None:
+  """Raises a DataError if a file has a JSON array in place of JSON lines."""
+  with contextlib.closing(open_reader(path, InputFormat())) as reader:
+    if reader.content(_PART).removeprefix(BOM).lstrip().startswith(b"["):
+      raise DataError(f"{path}: a JSON array; {JSON_LINES}")
 
 
 def _roles_of(names: Sequence[str]) -> dict[str, str]:

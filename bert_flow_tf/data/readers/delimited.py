@@ -12,9 +12,15 @@ from bert_flow_tf.progress import counted
 
 # {separator that spreadsheets write in place of a comma: its name}
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-SEP_LINE = 'write "sep={}" in a line before the first one'
 # The line that tells a spreadsheet the separator.
 _SEP_LINE = re.compile(rb"sep=([;,|:^~\t])\r?\n?")
+
+
+def mend_separator(separator: str) -> str:
+  """Returns what a user does about a CSV with another separator than commas."""
+  if separator == "\t":
+    return "give the file a name that ends in .tsv"
+  return f'write "sep={separator}" in a line before the first one'
 
 
 class TsvReader(TextReader):
@@ -57,7 +63,7 @@ class TsvReader(TextReader):
     """Returns the end of a message about columns that may be separated in another way; "" where nothing says so."""
     for separator, name in SEPARATORS.items():
       if self._format.kind == CSV and len(row) == 1 and separator in row[0]:
-        return f"; if {name} separate the columns, {SEP_LINE.format(separator)}"
+        return f"; if {name} separate the columns, {mend_separator(separator)}"
     return ""
 
   def is_blank(self, record: Any) -> bool:
@@ -117,6 +123,8 @@ class CsvReader(TsvReader):
           row = too_long(f"a column has more than {csv.field_size_limit()} characters", self._format.max_bytes)
       if row is None:
         return
+      if isinstance(row, list) and lines.size > self._format.max_bytes + 2:  # a line break has up to 2 bytes
+        row = too_long(f"the record has about {lines.size} bytes", self._format.max_bytes)
       yield row, lines.size
 
   def row(self, record: Any) -> list[str]:

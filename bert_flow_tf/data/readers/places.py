@@ -10,8 +10,8 @@ SENTENCE, PAIR, SCORE = "sentence", ("sentence1", "sentence2"), "score"
 # So many integers that all differ are ids.
 _MIN_ROW_NUMBERS, _MIN_FROM_0, _MIN_IDS = 3, 7, 50
 _NAME_THEM = (
-  "expected two columns of sentences, and before or after them one of scores; of more columns, or to make sure, write "
-  "their names in a line before the first: sentence1, sentence2 and score, and other names for the rest"
+  "expected two sentences, and after or before them a score; otherwise write the names of the columns in a line before "
+  "the first one: sentence1, sentence2 and score, and other names for other columns"
 )
 
 

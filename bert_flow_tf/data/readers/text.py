@@ -209,7 +209,11 @@ class JsonReader(TextReader):
     if None in keys:
       shown = ", ".join(name[:40] for name in list(values)[:20]) or "nothing"
       raise TextError("columns", f"expected an object with {', '.join(names)}, found {shown}")
-    return texts_of(names, [values[key] for key in keys if key is not None])
+    found = [values[key] for key in keys if key is not None]
+    for name, value in zip(names, found, strict=True):
+      if isinstance(value, dict | list):
+        raise TextError("columns", f"column {name!r} has {repr(value)[:40]}, expected text; {JSON_LINES}")
+    return texts_of(names, found)
 
   def row(self, record: Any) -> list[str]:
     """See `TextReader.row`."""
