@@ -192,7 +192,7 @@ def prepare(folder):
     "unknown.txt": "婚礼在明天\n菜单\n婚礼在明天\n" + "\n".join(SENTENCES),
     "quoted.tsv": 'text\n"He said ""no""."\n"He said\n""no""."\nA dog.\n',
     "braces.tsv": "{A man}\tB\n{}\tC\n",
-    "blank.jsonl": '{"sentence1": "a", "sentence2": "b", "score": 1}\n\n{"sentence1": "c", "sentence2": "", "score": 2}',
+    "blank.jsonl": "\n\n".join(json.dumps({"sentence1": a, "sentence2": b, "score": len(a)}) for a, b in pairs),
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
