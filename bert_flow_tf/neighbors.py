@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.checks import check_counts, check_rows, chunks
 from bert_flow_tf.progress import Progress
@@ -51,8 +51,8 @@ def search(
   Args:
     model: a `SentenceModel`, or another object with its `encode`.
     queries: m sentences, as `SentenceModel.encode` takes them; or one str.
-    texts: n sentences to search in.
-    top_k: number of neighbors of a query; all n, if that is less.
+    texts: n sentences to search in; blank ones are not found.
+    top_k: number of neighbors of a query; all n that are not blank, if that is less.
     batch_size: see `SentenceModel.encode`.
     query_chunk_size: see `search_embeddings`.
     corpus_chunk_size: see `search_embeddings`.
@@ -62,7 +62,7 @@ def search(
     `Neighbors`: scores and rows, [m, min(top_k, n)] each.
 
   Raises:
-    DataError: not str.
+    DataError: not str, or a query is blank.
     ConfigError: another argument is not allowed.
     EncoderError, CalibrationError: an embedding is not finite.
   """
@@ -73,8 +73,18 @@ def search(
     if isinstance(queries, str):
       queries = [queries]
     query_texts, corpus_texts = check_sentences(queries, "queries"), check_sentences(texts, "texts")
+    for position, query in enumerate(query_texts):
+      if not query.strip():
+        raise DataError(f"queries[{position}] is {query!r}: blank; expected text", argument="queries")
+    with_text = rows_with_text(corpus_texts)
+    if not len(with_text):
+      return Neighbors(np.zeros([len(query_texts), 0], np.float32), np.zeros([len(query_texts), 0], np.int64))
+    corpus_texts = [corpus_texts[row] for row in with_text]
     corpus = model.encode(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
     query_embeddings = model.encode(query_texts, batch_size=batch_size, show_progress_bar=False)
+    settings = (top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+    scores, rows = search_embeddings(query_embeddings, corpus, *settings)
+    return Neighbors(scores, with_text[rows])
   elif texts is None:
     query_embeddings, corpus = model, queries
   else:
@@ -149,6 +159,7 @@ def paraphrase_mining(
 
   Returns:
     A list of (cosine, i, j) with i < j, positions in `sentences` from 0; the highest cosine first, equal ones by i, j.
+    Blank sentences make no pair.
 
   Raises:
     DataError: not str.
@@ -156,10 +167,15 @@ def paraphrase_mining(
     EncoderError, CalibrationError: an embedding is not finite.
   """
   texts = check_sentences(sentences)
+  with_text = rows_with_text(texts).tolist()
+  if len(with_text) < 2:
+    return []
+  texts = [texts[row] for row in with_text]
   embeddings = model.encode(texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
-  return paraphrase_mining_embeddings(
+  pairs = paraphrase_mining_embeddings(
     embeddings, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar
   )
+  return [(score, with_text[i], with_text[j]) for score, i, j in pairs]
 
 
 def paraphrase_mining_embeddings(
@@ -198,25 +214,44 @@ def paraphrase_mining_embeddings(
   return list(zip(scores.tolist(), first.tolist(), second.tolist(), strict=True))
 
 
-def near_duplicates(embeddings: Any, threshold: float = 0.9, show_progress_bar: bool = False) -> np.ndarray:
+def near_duplicates(
+  embeddings: Any, threshold: float = 0.9, show_progress_bar: bool = False, *, texts: Texts | None = None
+) -> np.ndarray:
   """Returns for each row the first kept row with a cosine of at least `threshold`, or the row itself, which is kept.
 
-  Rows are kept in their order: one is dropped only if a kept row before it is so similar.
+  Rows are kept in their order: one is dropped only if a kept row before it is so similar. A row of zeros, as of a text
+  without a known word, or of a blank text has no duplicates.
 
   Args:
     embeddings: n embeddings, [n, dim].
     threshold: smallest cosine of a near-duplicate, -1 to 1.
     show_progress_bar: see `search_embeddings`.
+    texts: the n sentences, to know the blank ones, whose embeddings are equal; None without.
 
   Returns:
     int64 [n], rows from 0.
 
   Raises:
+    DataError: not n texts.
     CalibrationError: embeddings are not [n, dim] of finite numbers.
     ConfigError: the threshold is not from -1 to 1.
   """
   lowest = check_threshold(threshold)
-  rows = _unit_rows(embeddings)
+  all_rows = _unit_rows(embeddings)
+  is_comparable = all_rows.any(axis=1)
+  if texts is not None:
+    sentences = check_sentences(texts, "texts")
+    if len(sentences) != len(all_rows):
+      raise DataError(f"texts: {len(sentences)} for {len(all_rows)} embeddings; expected as many", argument="texts")
+    is_comparable &= np.isin(np.arange(len(all_rows)), rows_with_text(sentences))
+  representatives = np.arange(len(all_rows))
+  comparable = np.flatnonzero(is_comparable)
+  representatives[comparable] = comparable[_first_similar(all_rows[comparable], lowest, show_progress_bar)]
+  return representatives
+
+
+def _first_similar(rows: np.ndarray, lowest: float, show_progress_bar: bool) -> np.ndarray:
+  """Returns for each row of length 1 the first kept row with a cosine of at least `lowest`, or itself, int64 [n]."""
   numbers = np.arange(len(rows))
   kept = numbers.copy()
   with Progress(len(rows), show_progress_bar, "comparing") as progress:
@@ -237,6 +272,30 @@ def near_duplicates(embeddings: Any, threshold: float = 0.9, show_progress_bar: 
           kept[later[kept[later] == later]] = indices[row]
       progress.update(len(block))
   return kept
+
+
+def rows_with_text(texts: list[str]) -> np.ndarray:
+  """Returns the positions of texts that are not blank, int64 [m]."""
+  return np.array([row for row, text in enumerate(texts) if text.strip()], np.int64)
+
+
+def is_known(model: Any, texts: list[str]) -> np.ndarray:
+  """Returns for each text whether a `SentenceModel` knows a piece or word of it, bool [n].
+
+  Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
+  """
+  tokenizer, steps = model.encoder.tokenizer, getattr(model, "characters", None)
+  if steps is not None:  # which see the letters
+    return np.ones(len(texts), bool)
+  if hasattr(model.encoder, "vectors"):  # word vectors: zeros without a known word
+    return model.encode(texts, calibrated=False).any(axis=1)
+  unknown = tokenizer.ids.get(tokenizer.specials["unk_token"]) if hasattr(tokenizer, "specials") else None
+  if unknown is None:
+    return np.ones(len(texts), bool)
+  # The mark of a word's start alone is no piece of it.
+  nothing = [unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids]
+  ids = tokenizer(texts, model.max_seq_length, warn=False)
+  return np.array([not np.isin(row, nothing).all() for row in ids], bool)
 
 
 def check_threshold(threshold: Any) -> float:

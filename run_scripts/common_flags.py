@@ -75,7 +75,7 @@ def settings(cls: type) -> Any:
 
 def define_data_flags() -> None:
   """Defines the flags of a task's files."""
-  define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold"))
+  define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes"))
 
 
 def take_task_file(arguments: list[str]) -> None:

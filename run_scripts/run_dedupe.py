@@ -3,17 +3,21 @@
 bert-flow dedupe sentences.txt --flow_folder=exp/NAME/flow --threshold=0.9 --output=distinct.txt
 """
 
+import os
 import pathlib
 import sys
+from typing import Any
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.readers.records import read_records
-from bert_flow_tf.neighbors import near_duplicates
+from bert_flow_tf.data.readers.records import Records, read_records
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.neighbors import is_known, near_duplicates, rows_with_text
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags
 
@@ -22,27 +26,62 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header"))
+  common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header", "max_record_bytes"))
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
   common_flags.define_model_flags()
   text_flags.define_fit_flag()
   text_flags.define_output_flag("File of the records that are kept; it may be the input")
 
 
+def check_output(path: str) -> None:
+  """Raises a ConfigError if a calibration is fitted on a file that is replaced: the next run would have another fit."""
+  if FLAGS.calibration is None or FLAGS.output is None or not (os.path.exists(FLAGS.output) and os.path.exists(path)):
+    return
+  if os.path.samefile(FLAGS.output, path):
+    message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
+    raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")
+
+
+def kept_rows(model: Any, sentences: list[str], with_text: np.ndarray) -> np.ndarray:
+  """Returns the rows of sentences to keep, increasing: those without near-duplicates before, blank or unknown ones."""
+  known = is_known(model, [sentences[row] for row in with_text])
+  comparable = with_text[known]
+  embeddings = model.encode([sentences[row] for row in comparable], FLAGS.predict_batch_size, show_progress_bar=True)
+  is_zero = ~embeddings.any(axis=1)
+  unknown = len(with_text) - len(comparable) + int(is_zero.sum())
+  if unknown:
+    message = "%s of nothing but pieces that the encoder's vocabulary does not know ([UNK]): kept, not compared"
+    logging.warning(message, counted(unknown, "sentence"))
+  kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True)
+  is_kept = np.ones(len(sentences), bool)
+  is_kept[comparable] = kept == np.arange(len(kept))
+  return np.flatnonzero(is_kept)
+
+
 def main() -> None:
   """Reads the sentences, compares them, and writes those that are kept."""
   text_flags.check_text_flags()
   (path,) = text_flags.input_files(max_files=1)
+  check_output(path)
   settings = common_flags.settings(JobSettings)
-  read = read_records(path, settings.format_of([path]))
+  read = read_records(path, settings.format_of([path]), keep_empty=True)
   text_flags.check_printable(read.kind)
   sentences = [texts[0] for texts in read.texts]
-  model = text_flags.load_text_model(sentences)
-  embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
-  kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True)
-  rows = [row for row, representative in enumerate(kept) if row == representative]
-  logging.info("%s of %d kept", counted(len(rows), "sentence"), len(sentences))
-  text_flags.write_output(read.content(rows))
+  with_text = rows_with_text(sentences)
+  model = text_flags.load_text_model([sentences[row] for row in with_text])
+  rows = kept_rows(model, sentences, with_text)
+  log_counts(read, len(rows), len(sentences) - len(with_text))
+  text_flags.write_output(read.content(rows.tolist()))
+
+
+def log_counts(read: Records, kept: int, without_text: int) -> None:
+  """Logs how many records are kept, and of what."""
+  counts = [f"{counted(kept, 'sentence')} of {len(read.texts)} kept"]
+  if without_text:
+    counts.append(f"{counted(without_text, 'record')} without text among them, not compared")
+  if read.blank_lines:
+    counts.append(f"{counted(read.blank_lines, 'blank line')} left out")
+  logging.info("%s", "; ".join(counts))
 
 
 console = runner.command(define_flags, main, resumes=False)

@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "split"]
+_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes", "split"]
 
 
 def define_flags():
@@ -85,7 +85,8 @@ def check_flags():
 def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the one split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
-  tasks = load_scored_tasks(FLAGS.task, FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold, FLAGS.split, FLAGS.metric)
+  paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
+  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, FLAGS.max_record_bytes)
   if folder is not None:
     folder.check([task.spec.name for task in tasks])
   return tasks

@@ -13,6 +13,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.data.custom import read_pairs
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.serving.settings import ExportSettings, check_installed
@@ -36,6 +37,7 @@ def define_flags() -> None:
     "File of usual sentences, one or a pair per line. The flow's bits per dimension for about 1,000 of them go into "
     "metadata.json as quantiles, with which a monitor sees when the input has changed.",
   )
+  common_flags.define_settings(DataSettings, ("max_record_bytes",))
 
 
 def check_flags() -> None:
@@ -59,7 +61,7 @@ def main() -> None:
   reference = None
   if FLAGS.reference is not None:
     with naming("reference"):
-      reference, _ = read_pairs(FLAGS.reference)
+      reference, _ = read_pairs(FLAGS.reference, FLAGS.max_record_bytes)
   if FLAGS.calibration_only:
     quiet.import_tensorflow()
     from bert_flow_tf.calibration.flow import load_calibration

@@ -25,7 +25,7 @@ COLUMN = "similarity"
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_settings(JobSettings, ("input", "input_format", "header"))
+  common_flags.define_settings(JobSettings, ("input", "input_format", "header", "max_record_bytes"))
   flags.DEFINE_list(
     "columns",
     None,
@@ -41,8 +41,9 @@ def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
   (path,) = text_flags.input_files(max_files=1)
-  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format)
-  if COLUMN in read.names:
+  limit = FLAGS.max_record_bytes
+  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, max_bytes=limit)
+  if COLUMN in map(str.strip, read.names):
     raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")
   text_flags.check_printable(read.kind)
   a, b = map(list, zip(*read.texts, strict=True))

@@ -28,7 +28,9 @@ FLAGS = flags.FLAGS
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_settings(JobSettings, ("input", "input_format", "column", "id_column", "header"))
+  common_flags.define_settings(
+    JobSettings, ("input", "input_format", "column", "id_column", "header", "max_record_bytes")
+  )
   flags.DEFINE_multi_string("query", [], "Query, as the arguments after the file; may be given several times.")
   flags.DEFINE_string("queries", None, "File of queries. Default: lines of standard input.")
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
@@ -51,6 +53,9 @@ def take_arguments(arguments: list[str]) -> None:
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   text_flags.check_text_flags()
+  for query in FLAGS.query:
+    if not query.strip():
+      raise ConfigError(f"query={query}: blank; expected text", argument="query")
   if FLAGS.queries is not None and FLAGS.query:
     raise ConfigError("queries: has no use with a query on the command line; leave one out", argument="queries")
   if FLAGS.queries is None and not FLAGS.query:
@@ -64,7 +69,8 @@ def read_queries() -> list[str]:
   if FLAGS.queries is None:
     return FLAGS.query
   with naming("queries"):
-    queries = sentence_format(FLAGS.queries, argument="queries", hint=", a query on each line")
+    hint = ", a query on each line"
+    queries = sentence_format(FLAGS.queries, argument="queries", hint=hint, max_bytes=FLAGS.max_record_bytes)
     return [query for _, query in read_sentences([FLAGS.queries], queries)]
 
 

@@ -149,7 +149,13 @@ def main() -> None:
   data, embedding, settings, output = map(common_flags.settings, kinds)
   check_flags(settings)
   task = load_task(
-    data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, KINDS, as_published=settings.as_published
+    data.task,
+    data.data_dir,
+    data.tfds_data_dir,
+    data.stsb_gold,
+    KINDS,
+    as_published=settings.as_published,
+    max_record_bytes=data.max_record_bytes,
   )
   if task.spec.packaged and data.data_dir:
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files, another task does", "data_dir")

@@ -88,7 +88,8 @@ def main() -> None:
   _check_flags(plan)
   plan = canonical(plan)
   # The flags task and model are the plan's, lists.
-  data = DataSettings(data_dir=FLAGS.data_dir, tfds_data_dir=FLAGS.tfds_data_dir, stsb_gold=FLAGS.stsb_gold)
+  names = ("data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes")
+  data = DataSettings(**{name: FLAGS[name].value for name in names})
   embedding = EncoderSettings(**{name: FLAGS[name].value for name in common_flags.encoder_flags(leave_out=_CHOSEN)})
   flow = common_flags.settings(FlowSettings)
   flow.check()

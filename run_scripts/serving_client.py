@@ -13,10 +13,11 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
+from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.serving.client import make_client, read_pairs
-from run_scripts import quiet, runner
+from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
@@ -25,6 +26,7 @@ def define_flags() -> None:
   """Defines the flags of this client."""
   flags.DEFINE_string("server", "localhost:8500", "HOST:PORT of the server's gRPC, or http://HOST:PORT of its REST.")
   flags.DEFINE_list("input", [], "TSV file with two sentences per line; - for standard input.")
+  common_flags.define_settings(DataSettings, ("max_record_bytes",))
   flags.DEFINE_string("golden", None, "golden.json of the export: the server is compared with it, in place of input.")
   flags.DEFINE_string("model_name", "bert_flow", "Name of the model on the server.")
   flags.DEFINE_integer("version", None, "Version of the model; the server's choice by default.", lower_bound=0)
@@ -46,7 +48,7 @@ def main() -> None:
   if len(FLAGS.input) != 1:
     raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
-  pairs = read_pairs(FLAGS.input[0])
+  pairs = read_pairs(FLAGS.input[0], FLAGS.max_record_bytes)
   with _client(arguments) as client:
     for start in range(0, len(pairs), FLAGS.predict_batch_size):
       batch = pairs[start : start + FLAGS.predict_batch_size]

@@ -11,6 +11,7 @@ from bert_flow_tf import neighbors
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.neighbors import (
+  is_known,
   near_duplicates,
   paraphrase_mining,
   paraphrase_mining_embeddings,
@@ -122,6 +123,9 @@ def test_empty_and_single():
     (lambda: search(MODEL(), ["a"]), ConfigError, "texts"),
     (lambda: search(MODEL(), ["a"], "b"), DataError, "texts"),
     (lambda: search(MODEL(), [1], ["b"]), DataError, "queries"),
+    (lambda: search(MODEL(), ["a", " "], ["b"]), DataError, "queries"),
+    (lambda: search(MODEL(), "", ["b"]), DataError, "queries"),
+    (lambda: near_duplicates(np.ones([2, 3]), texts=["a"]), DataError, "texts"),
     (lambda: paraphrase_mining_embeddings(np.ones([2, 3]), max_pairs=0), ConfigError, "max_pairs"),
     (lambda: paraphrase_mining_embeddings(np.ones([2, 3]), threshold=2), ConfigError, "threshold"),
     (lambda: paraphrase_mining_embeddings(np.ones([2, 3]), threshold="0.5"), ConfigError, "threshold"),
@@ -132,6 +136,26 @@ def test_empty_and_single():
 def test_errors_name_the_argument(call, error, argument):
   with rejected(error, argument):
     call()
+
+
+def test_blank_texts_and_zeros_are_like_nothing():
+  texts = ["", "A cat sleeps.", " \n", "A dog runs.", "\u2003"]
+  for chunks in ({}, {"query_chunk_size": 1, "corpus_chunk_size": 1}):
+    assert [pair[1:] for pair in paraphrase_mining(MODEL(), texts, **chunks)] == [(1, 3)]
+    found = search(MODEL(), ["A dog runs.", "A cat sleeps."], texts, top_k=4, **chunks)
+    assert found.rows.tolist() == [[3, 1], [1, 3]]
+  assert paraphrase_mining(MODEL(), ["", " "]) == [] and search(MODEL(), "A dog.", [""]).rows.shape == (1, 0)
+  vectors = MODEL().encode(texts)
+  assert near_duplicates(vectors, -1, texts=texts).tolist() == [0, 1, 2, 1, 4]
+  assert near_duplicates(np.zeros([3, 2]), -1).tolist() == [0, 1, 2]
+  assert near_duplicates(np.ones([3, 2]), texts=["a", "", "b"]).tolist() == [0, 1, 0]
+
+
+def test_known_texts():
+  texts = ["A cat.", "婚礼", "婚礼 cat", "😀", "?"]
+  assert is_known(MODEL(), texts).tolist() == [True, False, True, False, True]
+  # Characters see the letters of unknown words.
+  assert is_known(MODEL().with_calibration(None, characters=64), texts).all()
 
 
 def test_with_a_model():

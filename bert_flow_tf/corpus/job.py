@@ -11,8 +11,21 @@ from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.data.readers.binary import KINDS, import_parquet
+from bert_flow_tf.data.readers.columns import check_json_lines
 from bert_flow_tf.data.readers.records import has_header, sentence_format
-from bert_flow_tf.data.readers.text import BAD, CSV, EMBED, PARQUET, SKIP, TEXT, TSV, InputFormat, kind_of
+from bert_flow_tf.data.readers.text import (
+  BAD,
+  CSV,
+  EMBED,
+  JSONL,
+  MAX_RECORD_BYTES,
+  PARQUET,
+  SKIP,
+  TEXT,
+  TSV,
+  InputFormat,
+  kind_of,
+)
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io import storage
 from bert_flow_tf.io.experiment import Stopwatch
@@ -50,7 +63,12 @@ class JobSettings(Settings):
     "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
     choices=(SKIP, BAD, EMBED),
   )
-  max_record_bytes: int = setting(1 << 20, "Longer lines and records are bad records.", minimum=1, maximum=1 << 30)
+  max_record_bytes: int = setting(
+    MAX_RECORD_BYTES,
+    "Longest line or record in bytes; a longer one is an error, and for embed a bad record.",
+    minimum=1,
+    maximum=1 << 30,
+  )
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
   normalize: bool = setting(False, "Divide each vector by its length; one of zeros stays.")
   shard_size: int = setting(
@@ -88,10 +106,14 @@ class JobSettings(Settings):
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind == PARQUET:
       import_parquet("input")
+    for path in paths:
+      if kind == JSONL:
+        check_json_lines(path)
     # Without a column its name says which it is; a text has none, unless its first line has several.
     column, header, width = self.column, self.header, None
     if column is None and (kind != TEXT or self.input_format is None):
-      inferred = sentence_format(paths[0], kind, header, hint="; --column names it, or --input_format=text takes lines")
+      hint = "; --column names it, or --input_format=text takes lines"
+      inferred = sentence_format(paths[0], kind, header, hint=hint, max_bytes=self.max_record_bytes)
       kind, column, header, width = inferred.kind, inferred.column, inferred.header, inferred.width
     columns = {"column": column, "id_column": self.id_column}
     header = kind in (TSV, CSV) and has_header(columns.items(), header)

@@ -8,10 +8,11 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.columns import EXPECTED, PAIR, SCORE, SENTENCE, choose_columns, is_score
+from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns
 from bert_flow_tf.data.readers.lines import read_number
+from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, is_score
 from bert_flow_tf.data.readers.records import Records, read_records
-from bert_flow_tf.data.readers.text import EMBED, SKIP, InputFormat
+from bert_flow_tf.data.readers.text import EMBED, MAX_RECORD_BYTES, SKIP, InputFormat
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
@@ -25,7 +26,7 @@ def load(spec: TaskSpec, paths: Paths) -> TaskData:
   if paths.data_dir is None:
     message = "data_dir: missing; the task custom needs a file of sentences, pairs or scored pairs"
     raise ConfigError(message, argument="data_dir")
-  pairs, source = read_pairs(paths.data_dir)
+  pairs, source = read_pairs(paths.data_dir, paths.max_record_bytes)
   if np.isnan(pairs.scores).all():
     return TaskData(spec, {"train": pairs}, source)
   scale = (np.nanmin(pairs.scores), np.nanmax(pairs.scores))
@@ -38,26 +39,28 @@ def pair_up(sentences: list[str]) -> SentencePairs:
   return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 
 
-def read_pairs(path: str | os.PathLike) -> tuple[SentencePairs, str]:
+def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
   `choose_columns` says which columns are sentences, pairs and scores; other columns are ignored. A score is empty for
   a pair without gold. Empty single sentences are skipped.
   """
   name = os.fspath(path)
-  columns = choose_columns(name)
+  columns = choose_columns(name, max_bytes=max_bytes)
   if not columns.roles:
-    shown = ", ".join(column[:40] for column in columns.names[:20])
-    raise DataError(f"{name}: has {counted(len(columns.names), 'column')} ({shown}), expected {EXPECTED}")
+    raise DataError(f"{name}: has {columns}, expected {EXPECTED}")
+  columns.check_pair()
   unread = [column for column in columns.names if column not in columns.roles.values()]
   if unread:
     logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), ", ".join(unread))
   if SENTENCE in columns.roles:
-    input_format = InputFormat(columns.kind, columns.roles[SENTENCE], header=columns.header, empty=SKIP)
+    input_format = InputFormat(
+      columns.kind, columns.roles[SENTENCE], header=columns.header, empty=SKIP, max_bytes=max_bytes
+    )
     sentences = [text for (text,) in read_records(name, input_format).texts]
     return pair_up(sentences), f"{counted(len(sentences), 'sentence')} of {name}"
   roles = [role for role in (*PAIR, SCORE) if role in columns.roles]
-  input_format = InputFormat(columns.kind, header=columns.header, empty=EMBED)
+  input_format = InputFormat(columns.kind, header=columns.header, empty=EMBED, max_bytes=max_bytes)
   records = read_records(name, input_format, [columns.roles[role] for role in roles])
   first, second, *others = map(list, zip(*records.texts, strict=True))
   if others:

@@ -11,6 +11,7 @@ from bert_flow_tf.data import nli
 from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.data.loading import load_parts
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.data.task import Paths, TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError
@@ -60,7 +61,13 @@ def default_epochs(num_pairs: int) -> float:
   return float(min(max(1, math.ceil(_PAIRS / max(num_pairs, 1))), _MAX_EPOCHS))
 
 
-def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_data_dir: str | None = None) -> FlowCorpus:
+def load_flow_corpus(
+  name: str,
+  task: Any,
+  data_dir: str | None = None,
+  tfds_data_dir: str | None = None,
+  max_record_bytes: int = MAX_RECORD_BYTES,
+) -> FlowCorpus:
   """Returns the corpus "target" (all sentences of the task), "train" (its train split), "nli", or of a file."""
   if name == TARGET:
     return FlowCorpus(name, task.all_pairs(), task.source, num_train_epochs=task.spec.num_train_epochs)
@@ -74,13 +81,13 @@ def load_flow_corpus(name: str, task: Any, data_dir: str | None = None, tfds_dat
   if not os.path.exists(path):
     message = f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists"
     raise ConfigError(message, argument="flow_corpus")
-  pairs, source = read_pairs(path)
+  pairs, source = read_pairs(path, max_record_bytes)
   return FlowCorpus(name, pairs, source)
 
 
 def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
   """Loads the evaluated task and the corpus of the fit that the settings choose."""
-  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold)
+  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, max_record_bytes=data.max_record_bytes)
   name, use_full = corpus.flow_corpus, corpus.use_full_for_training
   if name is not None and use_full is not None:
     message = f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them"
@@ -95,7 +102,8 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
   else:
     # The data_dir of the task custom is its file, not a folder of NLI.
     folder = None if task.spec.name == "custom" else data.data_dir
-    flow_corpus = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir)
+    limit = data.max_record_bytes
+    flow_corpus = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir, limit)
   if task.spec.packaged and data.data_dir and flow_corpus.name != NLI:
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)

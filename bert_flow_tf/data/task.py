@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
+from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.data.table import Table
 from bert_flow_tf.errors import ConfigError, DataError
 
@@ -24,6 +25,7 @@ class Paths:
   tfds_data_dir: Any = None
   stsb_gold: Any = None
   as_published: bool = False
+  max_record_bytes: int = MAX_RECORD_BYTES
 
   def __post_init__(self) -> None:
     for argument in ("data_dir", "tfds_data_dir", "stsb_gold"):

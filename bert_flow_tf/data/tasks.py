@@ -10,6 +10,7 @@ from typing import Any
 from bert_flow_tf.data import custom, nli, semeval, stsb
 from bert_flow_tf.data.loading import Parts, load_tables, load_years, parts_of
 from bert_flow_tf.data.pairs import SPLITS
+from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.data.table import Gold, Table
 from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
@@ -219,6 +220,13 @@ class DataSettings(Settings):
   stsb_gold: str | None = setting(
     None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.", named=False
   )
+  max_record_bytes: int = setting(
+    MAX_RECORD_BYTES,
+    "Longest line or record of your own file in bytes; a longer one is an error.",
+    named=False,
+    minimum=1,
+    maximum=1 << 30,
+  )
 
 
 def load_task(
@@ -228,6 +236,7 @@ def load_task(
   stsb_gold: str | os.PathLike | None = None,
   kinds: Iterable[str] = SCORED,
   as_published: bool = False,
+  max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> TaskData:
   """Loads a task's sentence pairs.
 
@@ -242,6 +251,7 @@ def load_task(
     as_published: whether labels are read as by the published code: every pair of a test split and of STS-12 to STS-16
       has the label 0 or contradiction in a training, and pairs of MNLI's dev split have the first annotator's label in
       place of the agreed label.
+    max_record_bytes: longest line or record of the file of `custom`; a longer one is an error.
 
   Returns:
     TaskData.
@@ -251,7 +261,7 @@ def load_task(
     DataError: the data is missing, malformed or cannot be downloaded.
   """
   spec = find_task(name, kinds)
-  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published)
+  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes)
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   return dataclasses.replace(spec.load(spec, paths), as_published=as_published)

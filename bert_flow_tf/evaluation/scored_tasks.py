@@ -10,8 +10,9 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.columns import is_score
 from bert_flow_tf.data.readers.lines import lines, read_number
+from bert_flow_tf.data.readers.places import is_score
+from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError, naming
@@ -30,6 +31,7 @@ def load_scored_tasks(
   stsb_gold: str | None = None,
   split: str | None = None,
   metric: str | None = None,
+  max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> list[TaskData]:
   """Loads tasks, each with the evaluated split alone; None for the task's. Pairs of `custom` may have no gold."""
   # Each task once; the packaged ones read no files.
@@ -41,7 +43,7 @@ def load_scored_tasks(
     raise ConfigError(f"data_dir={data_dir}: task={','.join(names)} reads no files; give another task", "data_dir")
   tasks = []
   for spec in specs:
-    task = load_task(spec.name, data_dir, tfds_data_dir, stsb_gold)
+    task = load_task(spec.name, data_dir, tfds_data_dir, stsb_gold, max_record_bytes=max_record_bytes)
     logging.info("%s: %s", spec.name, task.source)
     tasks.append(_evaluated_split(task, split, metric))
   return tasks

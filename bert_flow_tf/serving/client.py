@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
 from bert_flow_tf.data.readers import records
+from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
@@ -183,6 +184,6 @@ def _rest_client(
 
 
 @naming("input")
-def read_pairs(path: str) -> list[tuple[str, str]]:
+def read_pairs(path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> list[tuple[str, str]]:
   """Returns the sentence pairs of a file, or of standard input for "-"; see `choose_columns`."""
-  return [(a, b) for a, b in records.read_pairs(path).texts]
+  return [(a, b) for a, b in records.read_pairs(path, max_bytes=max_record_bytes).texts]

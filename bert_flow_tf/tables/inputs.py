@@ -71,7 +71,8 @@ class Inputs:
       return _sample(os.path.expanduser(name.removeprefix(SAMPLE_OF)), self.sentences())
     if not name.startswith(_TARGET_OF):
       try:
-        return load_flow_corpus(name, None, self._data.data_dir, self._data.tfds_data_dir)
+        data = self._data
+        return load_flow_corpus(name, None, data.data_dir, data.tfds_data_dir, data.max_record_bytes)
       except DataError as error:
         logging.warning("rows of the corpus %s have no scores: %s", name, error)
         return error

@@ -27,7 +27,10 @@ from bert_flow_tf.tables.workbench import Store, TableRequest, Workbench, load_b
 
 def load_tasks(plan: Plan, data: DataSettings) -> dict[str, TaskData]:
   """Returns {name: task} of a plan, checked."""
-  tasks = {name: load_task(name, data.data_dir, data.tfds_data_dir, data.stsb_gold) for name in plan.tasks()}
+  tasks = {}
+  for name in plan.tasks():
+    paths = (data.data_dir, data.tfds_data_dir, data.stsb_gold)
+    tasks[name] = load_task(name, *paths, max_record_bytes=data.max_record_bytes)
   plan.check_tasks(tasks)
   return tasks
 

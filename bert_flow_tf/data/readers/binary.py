@@ -1,9 +1,13 @@
 """Readers of all kinds of files: of Parquet and TFRecords here, of text in `text`."""
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from absl import logging
+
+from bert_flow_tf.data.readers.delimited import CsvReader, QuotedTsvReader, TsvReader, is_quoted
 from bert_flow_tf.data.readers.lines import TextError, decode
 from bert_flow_tf.data.readers.text import (
   CSV,
@@ -13,12 +17,13 @@ from bert_flow_tf.data.readers.text import (
   TFRECORD,
   TSV,
   UNPACKING_ERRORS,
-  CsvReader,
   InputFormat,
   JsonReader,
   TextReader,
-  TsvReader,
+  find_name,
+  kind_of,
   texts_of,
+  too_long,
 )
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.progress import counted
@@ -27,6 +32,8 @@ from bert_flow_tf.progress import counted
 _FEATURES = (("bytes_list",), ("bytes_list", "int64_list"))
 # Bytes of a record in a TFRecord file besides its content: the length and two checksums.
 _FRAME = 16
+# Bytes of a TSV by which its quotation marks are judged.
+_HEAD = 1 << 23
 
 
 def import_parquet(argument: str) -> Any:
@@ -50,10 +57,11 @@ class ParquetReader(TextReader):
     with self._arrow_errors():
       self._table = parquet.ParquetFile(self._file)
       self.names = self._table.schema_arrow.names
-    for name in self._columns:
-      if self.names.count(name) != 1:
+    self._keys = [find_name(name, self.names) for name in self._columns]
+    for name, key in zip(self._columns, self._keys, strict=True):
+      if self.names.count(key) != 1:
         shown = ", ".join(name[:40] for name in self.names[:20])
-        raise DataError(f"{path}: {self.names.count(name)} columns {name!r} ({shown}), expected exactly 1")
+        raise DataError(f"{path}: {self.names.count(key)} columns {name!r} ({shown}), expected exactly 1")
 
   @property
   def position(self) -> int:
@@ -69,7 +77,7 @@ class ParquetReader(TextReader):
         groups.append(group)
       else:
         before -= rows
-    names = self._columns
+    names = self._keys
     batches = self._table.iter_batches(row_groups=groups, columns=list(dict.fromkeys(names)), batch_size=4096)
     with self._arrow_errors():
       for batch in batches:
@@ -79,7 +87,7 @@ class ParquetReader(TextReader):
         for values in zip(*columns, strict=True):
           size = len(values[0]) if isinstance(values[0], bytes) else 0
           if size > self._format.max_bytes:
-            values = TextError("too long", f"the sentence has {size} bytes, expected at most {self._format.max_bytes}")
+            values = too_long(f"the sentence has {size} bytes", self._format.max_bytes)
           yield values, size
 
   def fields(self, record: Any) -> list[str]:
@@ -102,6 +110,8 @@ def _values(column):
 
   if pa.types.is_dictionary(column.type):
     column = column.dictionary_decode()
+  if pa.types.is_string_view(column.type):
+    column = column.cast(pa.large_string())
   if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
     column = column.cast(pa.large_binary())
   return column.to_pylist()
@@ -127,7 +137,7 @@ class TfRecordReader(TextReader):
       for data in records.as_numpy_iterator():
         record: Any = data
         if len(data) > limit:
-          record = TextError("too long", f"the record has {len(data)} bytes, expected at most {limit}")
+          record = too_long(f"the record has {len(data)} bytes", limit)
         yield record, len(data) + _FRAME
     except tf.errors.OpError as error:
       raise DataError(f"{self.path}: damaged, or not a TFRecord file ({one_line(error)})") from error
@@ -167,5 +177,31 @@ KINDS = tuple(_READERS)
 
 
 def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> TextReader:
-  """Returns the reader of a file; see `TextReader`."""
-  return _READERS[input_format.kind](path, input_format, columns)
+  """Returns the reader of a file; see `TextReader`.
+
+  A TSV whose columns are quoted is read as pandas writes it, if it is named .tsv: the texts of STS have such quotation
+  marks, too.
+  """
+  reader = _READERS[input_format.kind]
+  if input_format.kind == TSV and _has_quotes(path):
+    is_tsv = kind_of(path) == TSV
+    _log_quotes(path, is_tsv)
+    if is_tsv:
+      reader = QuotedTsvReader
+  return reader(path, input_format, columns)
+
+
+def _has_quotes(path):
+  """Returns whether the columns of a TSV are quoted as in CSV, by its first 8 MiB; see `is_quoted`."""
+  with contextlib.closing(TextReader(path, InputFormat())) as file:
+    head = file.content(_HEAD + 1)
+  return is_quoted(head[:_HEAD], len(head) <= _HEAD)
+
+
+@functools.cache
+def _log_quotes(path, is_tsv):
+  """Logs once how the quotation marks of a file are read."""
+  if is_tsv:
+    logging.info("%s: columns are quoted as in CSV; the quotation marks around them are no text", path)
+  else:
+    logging.warning("%s: columns are quoted as in CSV; the quotation marks are read as text unless it is a .tsv", path)

@@ -2,21 +2,35 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 from bert_flow_tf.data.readers.binary import open_reader
-from bert_flow_tf.data.readers.text import CSV, JSONL, PARQUET, TEXT, TFRECORD, TSV, InputFormat, kind_of
+from bert_flow_tf.data.readers.delimited import SEPARATORS, mend_separator
+from bert_flow_tf.data.readers.lines import BOM, TextError
+from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, Places, is_score
+from bert_flow_tf.data.readers.text import (
+  CSV,
+  JSON_LINES,
+  JSONL,
+  MAX_RECORD_BYTES,
+  PARQUET,
+  TEXT,
+  TFRECORD,
+  TSV,
+  InputFormat,
+  kind_of,
+)
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.progress import counted
 
-SENTENCE, PAIR, SCORE = "sentence", ("sentence1", "sentence2"), "score"
 # Other names of these columns.
 _SYNONYMS = {"text": SENTENCE}
-# Columns of a file without their names, by the number of columns; the score of three may also be the first.
-_PLACES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
 # What separates the columns, for errors.
 _SEPARATORS = {CSV: "commas, or tabs in a file whose name ends in .tsv"}
 _SEPARATORS |= dict.fromkeys([TEXT, TSV], "tabs, or commas in a file whose name ends in .csv")
+# Lines by which a separator is found, and bytes by which an array is.
+_LINES, _PART = 20, 1 << 10
 EXPECTED = "sentence; sentence1 and sentence2; or sentence1, sentence2 and score"
 
 
@@ -30,6 +44,8 @@ class Columns:
     header: whether the first line of a TSV or CSV has the names of the columns.
     roles: {"sentence", "sentence1", "sentence2" or "score": the column's name, or its number from 1}.
     names: names of all columns; numbers if they have no names.
+    places: the roles of a pair without names, and what contradicts them; None for other columns.
+    sep_line: line of the file that gives the separator, such as "sep=;"; "" without.
   """
 
   path: str
@@ -37,18 +53,37 @@ class Columns:
   header: bool
   roles: Mapping[str, str]
   names: Sequence[str]
+  places: Places | None = None
+  sep_line: str = ""
+
+  def __str__(self) -> str:
+    """Number and names of the columns, for errors."""
+    shown = ", ".join(name[:40] for name in self.names[:20])
+    by = f' by the line "{self.sep_line}"' if self.sep_line else ""
+    return f"{counted(len(self.names), 'column')}{by} ({shown})"
+
+  def check_pair(self) -> None:
+    """Raises a DataError if the columns of a pair have no names, and other content than sentences and scores."""
+    if self.places is not None:
+      self.places.check(self.path)
 
   def need(self, *roles: str, argument: str, hint: str = "") -> list[str]:
     """Returns the columns of some roles; else a ConfigError names the columns that the file has."""
     if all(role in self.roles for role in roles):
+      self.check_pair()
       return [self.roles[role] for role in roles]
-    shown = ", ".join(name[:40] for name in self.names[:20])
-    message = f"{argument}={self.path}: has {counted(len(self.names), 'column')} ({shown})"
-    raise ConfigError(f"{message}, expected {' and '.join(roles)}{hint}", argument=argument)
+    message = f"{argument}={self.path}: has {self}, expected {' and '.join(roles)}{hint}"
+    raise ConfigError(message, argument=argument)
 
 
-def choose_columns(path: str, kind: str | None = None, header: bool | None = None) -> Columns:
-  """Returns the columns of a file by its first two records.
+def choose_columns(
+  path: str,
+  kind: str | None = None,
+  header: bool | None = None,
+  max_bytes: int = MAX_RECORD_BYTES,
+  pairs: bool = True,
+) -> Columns:
+  """Returns the columns of a file by its first two records; those of a pair without names by all records.
 
   By the names of a header, of JSON lines or of Parquet, in any order and case: sentence (or text), sentence1 and
   sentence2, score. Without names by their number: a sentence; a pair; or a pair with its score after or before it.
@@ -57,6 +92,8 @@ def choose_columns(path: str, kind: str | None = None, header: bool | None = Non
     path: the file.
     kind: its kind; None for the kind by its name. A text whose first line has a tab, or is "sentence", is a TSV.
     header: whether the first line of a TSV or CSV has the names of the columns; None: if it has those above.
+    max_bytes: see `InputFormat`.
+    pairs: whether a pair is wanted; without, the whole file need not be read to find its columns.
 
   Raises:
     DataError: the file cannot be read or is empty, or its first line is likely to be a header with other names.
@@ -65,42 +102,75 @@ def choose_columns(path: str, kind: str | None = None, header: bool | None = Non
   kind = kind or kind_of(path)
   if kind == TFRECORD:
     raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
-  rows = _first_rows(path, kind)
+  if kind == JSONL:
+    check_json_lines(path)
+  rows, sep_line = _first_rows(path, kind, max_bytes)
   names = rows[0]
   roles = _roles_of(names)
-  if not roles and len(names) == 1 and header is not False:
-    _check_separator(path, kind, names[0])
   if kind in (JSONL, PARQUET):
     if not roles and len(names) == 1:
       roles = {SENTENCE: names[0]}
     return Columns(path, kind, False, roles, names)
+  if not roles and len(names) == 1 and header is not False:
+    _check_separator(path, kind, names[0])
   if kind == TEXT and (len(names) > 1 or roles):
     kind = TSV
   if roles and header is not False:
-    return Columns(path, kind, True, roles, names)
-  if header:
-    return Columns(path, kind, True, _roles_by_place(rows[-1]), names)
-  may_have_scores = [any(is_score(field) or not field.strip() for field in row) for row in rows]
-  if len(names) > 2 and may_have_scores == [False, True]:
+    return Columns(path, kind, True, roles, names, sep_line=sep_line)
+  has_scores = [any(is_score(field) or not field.strip() for field in row) for row in rows]
+  if header is None and len(names) > 2 and has_scores == [False, True]:
     message = f"{path}: the first line ({', '.join(names)[:80]}) has no number as the second line has"
     raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}")
-  numbers = [str(number) for number in range(1, len(names) + 1)]
-  return Columns(path, kind, False, _roles_by_place(names), numbers)
+  is_named = bool(header)
+  if not is_named:
+    names = [str(number) for number in range(1, len(names) + 1)]
+  if len(names) == 1:
+    return Columns(path, kind, is_named, {SENTENCE: "1"}, names, sep_line=sep_line)
+  if len(names) > 3 or not pairs:
+    return Columns(path, kind, is_named, {}, names, sep_line=sep_line)
+  places = Places(len(names), _good_rows(path, kind, max_bytes), is_named)
+  return Columns(path, kind, is_named, places.roles, names, places, sep_line)
 
 
 def _check_separator(path: str, kind: str, line: str) -> None:
-  """Raises a DataError if the first line has the names of columns, but with the separator of another kind of files."""
+  """Raises a DataError if columns have the separator of another kind of files.
+
+  They have it if the first line has known names with it, or if all of the first lines of a CSV have it equally often.
+  """
   expected = _SEPARATORS.get(kind)
-  for separator, name in ((";", "semicolons"), (",", "commas"), ("\t", "tabs")):
+  for separator, name in {";": "semicolons", ",": "commas", **SEPARATORS}.items():
     fields = [field.strip() for field in line.split(separator)]
-    if expected is None or len(fields) < 2 or " " in "".join(fields) or not _roles_of(fields):
+    if expected is None or len(fields) < 2:
       continue
-    message = f"{path}, line 1: the names of the columns are separated by {name}"
-    raise DataError(f"{message}; expected {expected}")
+    mend = f"; {mend_separator(separator)}" if kind == CSV else ""
+    if " " not in "".join(fields) and _roles_of(fields):
+      message = f"{path}, line 1: the names of the columns are separated by {name}"
+      raise DataError(f"{message}; expected {expected}{mend}")
+    if kind == CSV and separator in SEPARATORS and _all_have(path, separator, len(fields) - 1):
+      message = f"{path}, line 1: the columns are separated by {name}"
+      raise DataError(f"{message}; expected {expected}{mend}; --noheader takes each line as a sentence")
 
 
-def _first_rows(path: str, kind: str) -> list[list[str]]:
-  """Returns the columns of the first two records that are not empty; the names of JSON lines and Parquet.
+def _all_have(path: str, separator: str, count: int) -> bool:
+  """Returns whether each of the first lines of a file, of which there are several, has a separator `count` times."""
+  with contextlib.closing(open_reader(path, InputFormat())) as reader:
+    lines = [line for line, _ in itertools.islice(reader.records(0, 1), _LINES) if line]
+  has_count = [not isinstance(line, TextError) and line.count(separator.encode()) == count for line in lines]
+  return len(lines) > 1 and all(has_count)
+
+
+def _good_rows(path: str, kind: str, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
+  """Yields (number from 1, columns) of the records of a TSV or CSV that are neither bad nor empty."""
+  with contextlib.closing(open_reader(path, InputFormat(kind, max_bytes=max_bytes), [])) as reader:
+    for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
+      with contextlib.suppress(DataError):
+        row = reader.checked(record, number, reader.row)
+        if row != [""]:
+          yield number, row
+
+
+def _first_rows(path: str, kind: str, max_bytes: int) -> tuple[list[list[str]], str]:
+  """Returns the columns of the first two records that are not empty, the names of JSON lines and Parquet; `sep_line`.
 
   A bad record is left to the reading of the whole file, which may count it; it is an error if no record is good.
   """
@@ -108,9 +178,9 @@ def _first_rows(path: str, kind: str) -> list[list[str]]:
     kind = TSV
   rows: list[list[str]] = []
   bad: DataError | None = None
-  with contextlib.closing(open_reader(path, InputFormat(kind), [])) as reader:
+  with contextlib.closing(open_reader(path, InputFormat(kind, max_bytes=max_bytes), [])) as reader:
     if kind == PARQUET:
-      return [list(reader.names)]
+      return [list(reader.names)], ""
     for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
       try:
         row = reader.checked(record, number, reader.row)
@@ -123,7 +193,14 @@ def _first_rows(path: str, kind: str) -> list[list[str]]:
         break
   if not rows:
     raise bad or DataError(f"{path} is empty; expected sentences")
-  return rows
+  return rows, reader.sep_line
+
+
+def check_json_lines(path: str) -> None:
+  """Raises a DataError if a file has a JSON array in place of JSON lines."""
+  with contextlib.closing(open_reader(path, InputFormat())) as reader:
+    if reader.content(_PART).removeprefix(BOM).lstrip().startswith(b"["):
+      raise DataError(f"{path}: a JSON array; {JSON_LINES}")
 
 
 def _roles_of(names: Sequence[str]) -> dict[str, str]:
@@ -137,23 +214,3 @@ def _roles_of(names: Sequence[str]) -> dict[str, str]:
   else:
     wanted = (SENTENCE,)
   return {role: known[role] for role in wanted if role in known}
-
-
-def _roles_by_place(fields: Sequence[str]) -> dict[str, str]:
-  """Returns {role: number of the column} by the fields of a record."""
-  roles: Sequence[str] = _PLACES.get(len(fields), ())
-  # Either may be empty, of a pair without gold.
-  if len(fields) == 3 and not is_score(fields[2]):
-    is_empty_first = bool(fields[2].strip()) and not fields[0].strip()
-    if is_score(fields[0]) or is_empty_first:
-      roles = (SCORE, *PAIR)
-  return {role: str(place) for place, role in enumerate(roles, 1)}
-
-
-def is_score(field: str) -> bool:
-  """Returns whether a field is a number, with a decimal point or comma."""
-  try:
-    float(field.replace(",", "."))
-  except ValueError:
-    return False
-  return True

@@ -17,6 +17,8 @@ FilePath = str | os.PathLike | zipfile.Path
 ANY_NUMBER = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how its files begin, and no text in UTF-8
+# {how a file begins: its kind}; spreadsheets that are given in place of text.
+_NO_TEXT = {b"PK\x03\x04": "an Excel file (.xlsx) or another ZIP archive", b"\xd0\xcf\x11\xe0": "an Excel file (.xls)"}
 GZIP_MAGIC = b"\x1f\x8b"
 _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
@@ -34,21 +36,34 @@ def line_error(path: FilePath, number: int, message: str) -> DataError:
   return DataError(f"{path}, line {number}: {message}")
 
 
+def check_beginning(path: FilePath, head: bytes) -> None:
+  """Raises a DataError if a file that begins with `head`, 4 bytes, is a spreadsheet in place of text."""
+  kind = _NO_TEXT.get(head)
+  if kind is not None:
+    raise DataError(f"{path} is {kind}; expected text in UTF-8, as a spreadsheet saves it: Save As, CSV UTF-8")
+
+
 def decode(raw: bytes, name: str) -> str:
   """Returns the text of UTF-8 bytes, which errors call `name`; raises TextError if they are not UTF-8."""
   try:
     return raw.decode("utf-8")
   except UnicodeDecodeError as error:
     place = f"byte 0x{raw[error.start]:02x} at position {error.start + 1} of {name}"
-    raise TextError("not UTF-8", f"{place} is not UTF-8; expected text in UTF-8") from error
+    mend = "if it is Windows-1252, iconv -f WINDOWS-1252 -t UTF-8 FILE writes it in UTF-8"
+    raise TextError("not UTF-8", f"{place} is not UTF-8; expected text in UTF-8; {mend}") from error
 
 
-def decode_line(raw: bytes) -> str:
-  """Returns the text of a line without its line break; raises TextError for other bytes than text in UTF-8."""
+def check_text(raw: bytes) -> None:
+  """Raises a TextError if a line is UTF-16, or has a NUL."""
   if raw.startswith(_UTF_16):
     raise TextError("not UTF-8", "UTF-16; expected text in UTF-8, as iconv -f UTF-16 -t UTF-8 FILE writes it")
   if b"\0" in raw:
     raise TextError("not text", "a NUL byte; expected text in UTF-8")
+
+
+def decode_line(raw: bytes) -> str:
+  """Returns the text of a line without its line break; raises TextError for other bytes than text in UTF-8."""
+  check_text(raw)
   # In files of the old Mac OS, lines end in a carriage return alone.
   if b"\r" in raw:
     raise TextError("not text", "a carriage return inside the line; expected lines that end in LF or CRLF")
@@ -103,7 +118,9 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
     if isinstance(opened, pathlib.Path) and opened.is_char_device():
       raise DataError(f"{path} is a device; expected a text file")  # /dev/zero is one line without an end
     with opened.open("rb") as file:
-      packed = file.peek(2)[:2] == GZIP_MAGIC
+      head = file.peek(4)[:4]
+      check_beginning(path, head)
+      packed = head[:2] == GZIP_MAGIC
       yield from gzip.GzipFile(fileobj=file) if packed else file
   except (FileNotFoundError, NotADirectoryError) as error:
     raise DataError(f"{path} does not exist; expected a text file") from error

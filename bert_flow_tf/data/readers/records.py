@@ -1,19 +1,21 @@
 """Files of sentences or pairs that are read whole, and written again with a further column or with fewer records."""
 
 import contextlib
-import csv
 import dataclasses
-import io
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_flow_tf.data.readers.binary import import_parquet, open_reader
-from bert_flow_tf.data.readers.columns import PAIR, SENTENCE, choose_columns
+from bert_flow_tf.data.readers.columns import choose_columns
+from bert_flow_tf.data.readers.lines import BOM
+from bert_flow_tf.data.readers.places import PAIR, SENTENCE
 from bert_flow_tf.data.readers.text import (
   CSV,
   EMBED,
   JSONL,
+  MAX_RECORD_BYTES,
   PARQUET,
   TEXT,
   TFRECORD,
@@ -27,82 +29,122 @@ from bert_flow_tf.errors import ConfigError, DataError
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-  """Records of a file, as they were read, and the texts of its columns.
+  """Records of a file, as they are stored in it, and the texts of its columns.
 
   Attributes:
     path: the file.
     kind: its kind, such as "csv".
-    header: the record with the names of the columns; None without one.
+    separator: of its columns.
+    head: bytes before the first record: BOM, separator, names of the columns.
+    has_names: whether the head ends with the names of the columns.
     names: of the columns, if they have names.
-    raw: the records: bytes of a line, fields of CSV, or the row's number of Parquet, from 0.
+    raw: the records: bytes with the line break, or the row's number of Parquet, from 0.
     numbers: of the records in the file, from 1; a header has 1.
     texts: of the wanted columns, for each record.
+    blank_lines: number of lines without anything that are no records.
   """
 
   path: str
   kind: str
-  header: Any
+  separator: str
+  head: bytes
+  has_names: bool
   names: Sequence[str]
   raw: list[Any]
   numbers: list[int]
   texts: list[list[str]]
+  blank_lines: int
 
   def content(self, rows: Iterable[int], name: str = "", column: Sequence[float | None] = ()) -> bytes:
-    """Returns the file with these records alone, not packed.
+    """Returns the file with these records alone, not packed, and otherwise byte by byte as it is.
 
     Args:
-      rows: positions in `raw`.
+      rows: positions in `raw`, increasing.
       name: name of a further column of numbers; "" for none.
       column: its values, for each of `rows`; None for an empty one.
     """
     records = [self.raw[row] for row in rows]
     if self.kind == PARQUET:
       return _parquet(self.path, records, name, column)
-    if name:
-      records = [_joined(record, name, value) for record, value in zip(records, column, strict=True)]
-    if self.header is not None:
-      header = self.header
-      if name:
-        header = [*header, name] if self.kind == CSV else header + b"\t" + name.encode()
-      records.insert(0, header)
-    return b"".join(_line(record) + b"\n" for record in records)
+    if not name:
+      return b"".join([self.head, *records])
+    lines = [self.head]
+    if self.has_names:
+      lines = [self._with_field(self.head, name)]
+    for record, value in zip(records, column, strict=True):
+      if self.kind == JSONL:
+        lines.append(_with_key(record, name, value))
+      else:
+        lines.append(self._with_field(record, "" if value is None else f"{value:.6f}"))
+    return b"".join(lines)
+
+  def _with_field(self, record, field):
+    """Returns the bytes of a record with a further field, before the line break."""
+    row = record.removesuffix(b"\n").removesuffix(b"\r")
+    return row + f"{self.separator}{field}".encode() + record[len(row) :]
 
 
-def read_records(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> Records:
+def read_records(
+  path: str, input_format: InputFormat, columns: Sequence[str] | None = None, keep_empty: bool = False
+) -> Records:
   """Returns the records of a file; without empty ones, unless the format embeds them.
 
   Args:
     path: the file, or - for standard input.
     input_format: its format.
     columns: columns to read; None for the format's columns.
+    keep_empty: whether records without a sentence are kept, but for lines without anything.
 
   Raises:
     ConfigError: it has TFRecords.
     DataError: a record is not text or has other columns than the first record, or there is none.
   """
-  if input_format.kind == TFRECORD:
+  kind = input_format.kind
+  if kind == TFRECORD:
     message = f"input={path}: is tfrecord, expected text, TSV, CSV, JSON lines or Parquet, which can be written again"
     raise ConfigError(message, argument="input")
+  keep_empty = keep_empty or input_format.empty == EMBED
   raw, numbers, texts = [], [], []
+  names: dict[str, None] = {}
+  blank_lines = 0
   opened: Any = open_reader(path, input_format, columns)
   with contextlib.closing(opened) as reader:
-    records = [record for record, _ in reader.records(reader.start, reader.first)]
-    while records and records[-1] in (b"", []):  # blank lines at the end
+    records = list(reader.records(reader.start, reader.first))
+    head, stored = b"", iter(range(len(records)))
+    if kind != PARQUET:
+      head, stored = _stored(reader, [size for _, size in records])
+    while records and reader.is_blank(records[-1][0]):  # at the end
       records.pop()
-    for number, record in enumerate(records, reader.first):
-      if input_format.kind in (TSV, CSV) and reader.width is None and record not in (b"", []):
+    for number, (record, _), as_stored in zip(itertools.count(reader.first), records, stored, strict=False):
+      if reader.is_blank(record) and (kind == JSONL or input_format.empty != EMBED):
+        blank_lines += 1
+        continue
+      if kind in (TSV, CSV) and reader.width is None and not reader.is_blank(record):
         reader.width = len(reader.checked(record, number, reader.row))
       fields = reader.checked(record, number)
-      if input_format.empty == EMBED or fields[0].strip():
-        raw.append(number - reader.first if input_format.kind == PARQUET else record)
+      if kind == JSONL:
+        names.update(dict.fromkeys(reader.row(record)))
+      if keep_empty or fields[0].strip():
+        raw.append(as_stored)
         numbers.append(number)
         texts.append(fields)
-    names = reader.names
-    if input_format.kind == JSONL and raw:
-      names = reader.row(raw[0])
-  if not raw:
+  if not any(field.strip() for fields in texts for field in fields):
     raise DataError(f"{path} is empty; expected sentences")
-  return Records(path, input_format.kind, opened.header, names, raw, numbers, texts)
+  is_named = kind in (TSV, CSV) and input_format.header
+  return Records(
+    path, kind, opened.separator, head, is_named, list(names or opened.names), raw, numbers, texts, blank_lines
+  )
+
+
+def _stored(reader: Any, sizes: list[int]) -> tuple[bytes, Iterator[bytes]]:
+  """Returns the bytes before a file's first record, and of each record, by their sizes."""
+  content = reader.content()
+  first = reader.start
+  if not first and content.startswith(BOM):
+    first = len(BOM)
+  ends = list(itertools.accumulate(sizes, initial=reader.start))
+  starts = [max(first, start) for start in ends[:-1]]
+  return content[:first], (content[start:end] for start, end in zip(starts, ends[1:], strict=True))
 
 
 def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tuple[str, str]]:
@@ -125,7 +167,12 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
 
 
 def read_pairs(
-  path: str, columns: Sequence[str] = (), header: bool | None = None, kind: str | None = None, argument: str = "input"
+  path: str,
+  columns: Sequence[str] = (),
+  header: bool | None = None,
+  kind: str | None = None,
+  argument: str = "input",
+  max_bytes: int = MAX_RECORD_BYTES,
 ) -> Records:
   """Returns the sentence pairs of a file.
 
@@ -136,6 +183,7 @@ def read_pairs(
     header: see `choose_columns`.
     kind: kind of the file; None for the kind by its name.
     argument: argument of the caller that names the file, for errors.
+    max_bytes: see `InputFormat`.
   """
   if columns and len(columns) != 2:
     message = f"columns={','.join(columns)}: expected two, as in sentence1,sentence2 or 1,2"
@@ -146,14 +194,19 @@ def read_pairs(
   if columns:
     is_header = kind in (TSV, CSV) and has_header([("columns", column) for column in columns], header)
   else:
-    found = choose_columns(path, kind, header)
+    found = choose_columns(path, kind, header, max_bytes)
     columns = found.need(*PAIR, argument=argument, hint="; or --columns names the two")
     kind, is_header = found.kind, found.header
-  return read_records(path, InputFormat(kind, header=is_header, empty=EMBED), columns)
+  return read_records(path, InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes), columns)
 
 
 def sentence_format(
-  path: str, kind: str | None = None, header: bool | None = None, argument: str = "input", hint: str = ""
+  path: str,
+  kind: str | None = None,
+  header: bool | None = None,
+  argument: str = "input",
+  hint: str = "",
+  max_bytes: int = MAX_RECORD_BYTES,
 ) -> InputFormat:
   """Returns the format of a file of sentences, by `choose_columns`; a ConfigError names the columns of another file.
 
@@ -163,15 +216,16 @@ def sentence_format(
     header: see `choose_columns`.
     argument: argument of the caller that names the file, for errors.
     hint: end of an error that says how another column is named.
+    max_bytes: see `InputFormat`.
   """
-  columns = choose_columns(path, kind, header)
+  columns = choose_columns(path, kind, header, max_bytes, pairs=False)
   (column,) = columns.need(SENTENCE, argument=argument, hint=hint)
   if columns.kind == TEXT:
-    return InputFormat()
+    return InputFormat(max_bytes=max_bytes)
   width = None
   if columns.kind in (TSV, CSV) and not columns.header:
     width = len(columns.names)
-  return InputFormat(columns.kind, column, header=columns.header, width=width)
+  return InputFormat(columns.kind, column, header=columns.header, max_bytes=max_bytes, width=width)
 
 
 def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -> bool:
@@ -189,24 +243,11 @@ def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -
   return is_named
 
 
-def _line(record):
-  """Returns the bytes of a record, without a line break at the end."""
-  if not isinstance(record, list):
-    return record
-  text = io.StringIO()
-  csv.writer(text).writerow(record)  # with its own line break, which makes it quote both \r and \n
-  return text.getvalue().removesuffix("\r\n").encode("utf-8")
-
-
-def _joined(record, name, value):
-  """Returns a record with a further value, rounded to 6 digits."""
-  shown = "" if value is None else f"{value:.6f}"
-  if isinstance(record, list):
-    return [*record, shown]
-  if record.lstrip().startswith(b"{"):
-    values = {**json.loads(record), name: None if value is None else round(value, 6)}
-    return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
-  return record + b"\t" + shown.encode()
+def _with_key(record, name, value):
+  """Returns the line of a JSON object with a further key, rounded to 6 digits; what it has stays as it is written."""
+  values = record.rstrip()
+  number = json.dumps(None if value is None else round(value, 6))
+  return values[:-1].rstrip() + f', "{name}": {number}}}'.encode() + record[len(values) :]
 
 
 def _parquet(path, rows, name, column):
@@ -217,9 +258,24 @@ def _parquet(path, rows, name, column):
 
   parquet = import_parquet("input")
   with storage.open_file(path) as file:
-    table = parquet.read_table(file).take(rows)
+    table = parquet.read_table(file)
+  table = pa.concat_tables([table.slice(0, 0), *(table.slice(start, count) for start, count in _runs(rows))])
   if name:
     table = table.append_column(name, pa.array(column, pa.float64()))
   written = pa.BufferOutputStream()
   parquet.write_table(table, written)
   return written.getvalue().to_pybytes()
+
+
+def _runs(rows):
+  """Yields (first, number) of consecutive integers; slices can be taken of columns of all types."""
+  start, count = 0, 0
+  for row in rows:
+    if count and row == start + count:
+      count += 1
+      continue
+    if count:
+      yield start, count
+    start, count = row, 1
+  if count:
+    yield start, count

@@ -1,19 +1,18 @@
-"""Readers of files of text, TSV, CSV and JSON lines, one class per kind, from any record on: workers share a file."""
+"""Readers of files of text and of JSON lines, from any record on, since workers share a file; `InputFormat`."""
 
 import bz2
-import csv
+import contextlib
 import dataclasses
 import gzip
 import json
 import lzma
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.data.readers.lines import BOM, GZIP_MAGIC, TextError, decode, decode_line
+from bert_flow_tf.data.readers.lines import BOM, GZIP_MAGIC, TextError, check_beginning, decode, decode_line
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import storage
-from bert_flow_tf.progress import counted
 
 TEXT, TSV, CSV, JSONL, PARQUET, TFRECORD = "text", "tsv", "csv", "jsonl", "parquet", "tfrecord"
 # {ending of a file's name: its kind}
@@ -21,6 +20,7 @@ _ENDINGS = {"tsv": TSV, "csv": CSV, "jsonl": JSONL, "ndjson": JSONL, "json": JSO
 # Treatment of a record whose sentence is empty or white space.
 SKIP, BAD, EMBED = "skip", "bad", "embed"
 _PART = 1 << 16
+MAX_RECORD_BYTES = 1 << 20
 _UNPACKERS: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
 UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
@@ -37,7 +37,7 @@ class InputFormat:
   id_column: str | None = None
   header: bool = False
   empty: str = SKIP
-  max_bytes: int = 1 << 20
+  max_bytes: int = MAX_RECORD_BYTES
   width: int | None = None
 
   @property
@@ -62,6 +62,11 @@ def is_number(column: str) -> bool:
   return column.isascii() and column.isdigit()
 
 
+def too_long(found: str, limit: int) -> TextError:
+  """Returns the error of a record of more than `limit` bytes."""
+  return TextError("too long", f"{found}, expected at most {limit}; --max_record_bytes=N allows more")
+
+
 class TextReader:
   """Opened text file whose lines are the records; the base of the other readers.
 
@@ -76,9 +81,11 @@ class TextReader:
 
   # A record, in messages.
   unit = "line"
-  # The record with the names of the columns, and the names; none without a header.
-  header: Any = None
+  # Names of the columns; none without a header.
   names: Sequence[str] = ()
+  separator = ""
+  # The line that gives the separator, if there is one.
+  sep_line = ""
 
   def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
     self.path, self._format = path, input_format
@@ -87,7 +94,9 @@ class TextReader:
     self._stored = storage.open_file(path)
     self._file: Any = self._stored
     self.packing = path.lower().rpartition(".")[2]
-    if self._stored.read(2) == GZIP_MAGIC:
+    head = self._stored.read(4)
+    check_beginning(path, head)
+    if head[:2] == GZIP_MAGIC:
       self.packing = "gz"
     self._stored.seek(0)
     if self.packing in _UNPACKERS:
@@ -102,6 +111,16 @@ class TextReader:
     """Closes the file."""
     self._file.close()
     self._stored.close()
+
+  def content(self, size: int = -1) -> bytes:
+    """Returns the first bytes of the unpacked file, or all."""
+    with self._file_errors():
+      self._file.seek(0)
+      return self._file.read(size)
+
+  def is_blank(self, record: Any) -> bool:
+    """Returns whether one of `records` is a line without anything, which separates records."""
+    return isinstance(record, bytes) and not record.strip()
 
   def row(self, record: Any) -> list[str]:
     """Returns all columns of a record; of JSON lines their names."""
@@ -120,8 +139,14 @@ class TextReader:
 
   def records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
     """Yields (record, or a `TextError`; its size in bytes) from the record `number` at byte `offset` to the end."""
-    try:
+    with self._file_errors():
       yield from self._records(offset, number)
+
+  @contextlib.contextmanager
+  def _file_errors(self) -> Iterator[None]:
+    """Raises a DataError for a file that cannot be read in the block."""
+    try:
+      yield
     except UNPACKING_ERRORS as error:  # BadGzipFile is an OSError too
       raise DataError(f"{self.path} cannot be unpacked ({error}): it is damaged or was not copied whole") from error
     except OSError as error:
@@ -163,103 +188,12 @@ class TextReader:
       # Drop the rest of the line, in parts.
       while not raw.endswith(b"\n") and (raw := self._file.readline(_PART)):
         size += len(raw)
-      yield TextError("too long", f"the line has about {size} bytes, expected at most {limit}"), size
+      yield too_long(f"the line has about {size} bytes", limit), size
 
 
-class TsvReader(TextReader):
-  """Reader of lines whose columns are separated by tabs; nothing is quoted."""
-
-  def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
-    super().__init__(path, input_format, columns)
-    self.width = input_format.width  # number of columns of each record, if it is known
-    if not input_format.header:
-      self._places = [int(name) - 1 for name in self._columns]
-      return
-    record, size = next(self.records(0, 1), (b"", 0))
-    try:
-      if isinstance(record, TextError):
-        raise record
-      self.names = self.row(record)
-    except TextError as error:
-      raise DataError(f"{path}, line 1: expected the names of columns: {error}") from error
-    self.header = record
-    self._places = [self._place(name, self.names) for name in self._columns]
-    self.width, self.start, self.first = len(self.names), size, 2
-
-  def _place(self, name: str, names: list[str]) -> int:
-    """Returns the place of a column in the header: by its name, or by its number if no column has this name."""
-    if names.count(name) == 1:
-      return names.index(name)
-    if name not in names and is_number(name) and 0 < int(name) <= len(names):
-      return int(name) - 1
-    shown = ", ".join(name[:40] for name in names[:20]) or "nothing"
-    message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
-    raise DataError(message)
-
-  def row(self, record: Any) -> list[str]:
-    """See `TextReader.row`."""
-    return decode_line(record).split("\t")
-
-  def fields(self, record: Any) -> list[str]:
-    """See `TextReader.fields`."""
-    row = self.row(record)
-    # An empty line has no columns.
-    if row == [""] and self._format.empty == SKIP:
-      return row
-    if self.width not in (None, len(row)) or len(row) <= max(self._places):
-      found = "the line is empty" if row == [""] else counted(len(row), "column")
-      expected = counted(self.width or max(self._places) + 1, "column")
-      if self.width is None:
-        expected = f"at least {expected}"
-      raise TextError("columns", f"{found}, expected {expected}")
-    return [row[place] for place in self._places]
-
-
-class CsvReader(TsvReader):
-  """Reader of columns separated by commas, as Python's csv and spreadsheets write them: a quoted one may have lines."""
-
-  unit = "record"
-
-  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
-    csv.field_size_limit(max(csv.field_size_limit(), self._format.max_bytes))
-    lines = _CsvLines(super()._records(offset, number))
-    rows = csv.reader(lines, strict=True)
-    while True:
-      lines.size = 0
-      row: Any = None
-      try:
-        row = next(rows, None)
-      except TextError as error:
-        row = error
-      except csv.Error as error:
-        row = TextError("not CSV", f'{error}; expected a column with quotation marks in the form "He said ""no""."')
-      if row is None:
-        return
-      yield row, lines.size
-
-  def row(self, record: Any) -> list[str]:
-    """See `TextReader.row`."""
-    for field in record:
-      decode(field.encode("utf-8", "surrogateescape"), "the column")
-    return record or [""]
-
-
-class _CsvLines:
-  """Lines for `csv.reader`; `size` are the bytes that it has read since this was set to 0."""
-
-  def __init__(self, lines: Iterator[tuple[Any, int]]) -> None:
-    self._lines = lines
-    self.size = 0
-
-  def __iter__(self) -> "_CsvLines":
-    return self
-
-  def __next__(self) -> str:
-    line, size = next(self._lines)
-    self.size += size
-    if isinstance(line, TextError):
-      raise line
-    return line.decode("utf-8", "surrogateescape") + "\n"
+JSON_LINES = (
+  "expected JSON lines, an object on each line, as df.to_json(FILE, orient='records', lines=True) writes them"
+)
 
 
 class JsonReader(TextReader):
@@ -267,32 +201,48 @@ class JsonReader(TextReader):
 
   def fields(self, record: Any) -> list[str]:
     """See `TextReader.fields`."""
-    values = self._object(record)
-    if values is None:
+    if self.is_blank(record):
       return [""]
+    values = self._object(record)
     names = self._columns
-    if not isinstance(values, dict) or not values.keys() >= set(names):
-      raise TextError("columns", f"expected an object with {', '.join(names)}")
-    return texts_of(names, [values[name] for name in names])
+    keys = [find_name(name, values) for name in names]
+    if None in keys:
+      shown = ", ".join(name[:40] for name in list(values)[:20]) or "nothing"
+      raise TextError("columns", f"expected an object with {', '.join(names)}, found {shown}")
+    found = [values[key] for key in keys if key is not None]
+    for name, value in zip(names, found, strict=True):
+      if isinstance(value, dict | list):
+        raise TextError("columns", f"column {name!r} has {repr(value)[:40]}, expected text; {JSON_LINES}")
+    return texts_of(names, found)
 
   def row(self, record: Any) -> list[str]:
     """See `TextReader.row`."""
-    values = self._object(record)
-    if values is None:
+    if self.is_blank(record):
       return []
-    if not isinstance(values, dict):
-      raise TextError("columns", "expected an object")
-    return list(values)
+    return list(self._object(record))
 
-  def _object(self, record: Any) -> Any:
-    """Returns the value of a line; None for an empty line."""
+  def _object(self, record: Any) -> dict[str, Any]:
+    """Returns the object of a line."""
     text = decode_line(record)
-    if not text.strip():
-      return None
+    if text.lstrip().startswith("["):
+      raise TextError("columns", f"a JSON array; {JSON_LINES}")
     try:
-      return json.loads(text)
+      values = json.loads(text)
     except (ValueError, RecursionError) as error:
-      raise TextError("not JSON", f"the line is not JSON ({error})") from error
+      raise TextError("not JSON", f"the line is not JSON ({error}); {JSON_LINES}") from error
+    if not isinstance(values, dict):
+      raise TextError("columns", f"{text.strip()[:40]}; {JSON_LINES}")
+    return values
+
+
+def find_name(name: str, names: Collection[str]) -> str | None:
+  """Returns the name among `names` that is `name`, or the only one that is so without blanks around; None without."""
+  if name in names:
+    return name
+  same = [other for other in names if other.strip() == name.strip()]
+  if len(same) == 1:
+    return same[0]
+  return None
 
 
 def texts_of(names: Sequence[str], values: Sequence[Any]) -> list[str]:

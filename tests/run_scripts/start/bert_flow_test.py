@@ -108,6 +108,17 @@ WRONG = {
   "search corpus.txt --queries=empty.tsv": "--queries: empty.tsv is empty",
   "search empty.tsv --column=1": "is empty",
   "search corpus.txt --top_k=0": "--top_k=0",
+  "search corpus.txt --query=": "--query=: blank",
+  "score ids.tsv": "column 1 has the numbers of rows",
+  "eval ids.tsv": "column 1 has the numbers of rows",
+  "fit pairs.tsv --flow_corpus=ids.tsv": "column 1 has the numbers of rows",
+  "serve-check ids.tsv --server=http://localhost:1": "column 1 has the numbers of rows",
+  "score later.jsonl": "has a column 'similarity'",
+  "embed array.json --column=text --output=x": "a JSON array; expected JSON lines",
+  "dedupe sheet.xlsx": "an Excel file",
+  "dedupe large.txt": "--max_record_bytes",
+  "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
+  "dedupe corpus.txt --recipe=fast --output=corpus.txt": "is the input, on which soft-whitening is fitted",
 }
 RIGHT = {
   "score pairs.tsv": "",
@@ -131,6 +142,12 @@ RIGHT = {
   "dedupe corpus.txt --threshold=0.999": "",
   "dedupe corpus.csv --column=text --threshold=0.999 --output=out_corpus.csv": "",
   "search corpus.txt --queries=queries.txt --top_k=2 --output=hits.tsv": "",
+  "dedupe gaps.csv": "",
+  "dedupe unknown.txt": "",
+  "dedupe quoted.tsv": "",
+  "dedupe large.txt --max_record_bytes=2000000 --output=large.txt": "",
+  "score braces.tsv": "",
+  "eval blank.jsonl": "",
   "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
 }
 
@@ -168,6 +185,16 @@ def prepare(folder):
     "corpus.txt": "\n\n".join(SENTENCES) + "\n",
     "corpus.csv": "id,text\n" + "".join(f'n{i},"{text}"\n' for i, text in enumerate(SENTENCES)),
     "queries.txt": "\n".join(SENTENCES[::-1]),
+    "ids.tsv": "".join(f"{i}\t{text}\tA dog.\n" for i, text in enumerate(SENTENCES, 1)),
+    "later.jsonl": '{"sentence1": "a", "sentence2": "b"}\n{"sentence1": "a", "sentence2": "b", "similarity": 1}\n',
+    "array.json": json.dumps([{"text": text} for text in SENTENCES], indent=1),
+    "sheet.xlsx": b"PK\x03\x04",
+    "large.txt": "\n".join(["word " * 250_000, SENTENCES[0], "word " * 250_000]),
+    "gaps.csv": f"\ufefftext,n\r\n{SENTENCES[0]},1\r\n,2\r\n\r\n{SENTENCES[0]},3\r\n  ,4\r\n",
+    "unknown.txt": "婚礼在明天\n菜单\n婚礼在明天\n" + "\n".join(SENTENCES),
+    "quoted.tsv": 'text\n"He said ""no""."\n"He said\n""no""."\nA dog.\n',
+    "braces.tsv": "{A man}\tB\n{}\tC\n",
+    "blank.jsonl": "\n\n".join(json.dumps({"sentence1": a, "sentence2": b, "score": len(a)}) for a, b in pairs),
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -224,6 +251,8 @@ def test_help_starts_without_tensorflow(ran):
     assert (status, err, has_tensorflow) == (0, "", False), command
     assert f"\n  bert-flow {command} " in out and "run_" not in re.sub(r"do_\w+|--\w+", "", out), command
     names = re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE)
+    reads_files = command not in ("calibrate", "convert")
+    assert ("max_record_bytes" in names) == reads_files, command
     assert len(names) == len(set(names)) > 3, command
   assert results["help fit"] == results["fit --help"]
   about = re.search(r"--model=TEXT\n((?:      .*\n)*)", results["eval --help"][1])
@@ -266,15 +295,15 @@ def test_score(ran, model):
   with (folder / "pairs.csv").open(newline="") as file:
     before = list(csv.reader(file))
   assert rows == [[*before[0], "similarity"], [*before[1], first]]
-  with (folder / "out_returns.csv").open(newline="") as file:
-    ((text, other, _),) = csv.reader(file)
-  assert (text, other) == ("A dog\rruns", "B")
+  written = (folder / "out_returns.csv").read_bytes()
+  assert re.fullmatch(rb'\xef\xbb\xbf"A dog\rruns",B,-?0\.\d{6}\r\n', written)
 
 
 def test_score_of_other_formats(ran, model):
   folder, _, results = ran
   first, second = (f"{cosine:.6f}" for cosine in model.similarity(SENTENCES[0::3], SENTENCES[1::3]))
   assert results["score -"][1] == f"{SENTENCES[0]}\t{SENTENCES[1]}\t{first}\n"
+  assert re.fullmatch(r"\{A man\}\tB\t\S+\n\{\}\tC\t\S+\n", results["score braces.tsv"][1])
   # An empty cell has no similarity.
   assert [line.split("\t")[2] for line in results["score gaps.tsv"][1].splitlines()] == [first, second, "", "", ""]
   rows = [json.loads(line) for line in results["score rows.jsonl"][1].splitlines()]
@@ -335,6 +364,23 @@ def test_search(ran, model):
   assert header.startswith("query\trank") and [hit.split("\t")[0] for hit in hits] == ["The_dog", "A_man"]
   hit = results["search corpus.csv --id_column=id --queries=queries.csv --top_k=1"][1].splitlines()[1].split("\t")
   assert hit[0] == "A man, eating." and hit[3:] in (["n0", SENTENCES[0]], ["n2", SENTENCES[0]])
+
+
+def test_dedupe_of_records_that_cannot_be_compared(ran):
+  folder, _, results = ran
+  # Records without text stay, but for blank lines; the bytes stay, too.
+  kept = (folder / "gaps.csv").read_bytes().decode().splitlines(keepends=True)
+  assert results["dedupe gaps.csv"][1] == "".join(kept[row] for row in (0, 1, 2, 5))
+  assert (
+    "3 sentences of 4 kept; 2 records without text among them, not compared; 1 blank line left out" in results["log"]
+  )
+  unknown = results["dedupe unknown.txt"][1].splitlines()
+  assert unknown == (folder / "unknown.txt").read_text().splitlines()[:5] + SENTENCES[3:]
+  assert "3 sentences of nothing but pieces that the encoder's vocabulary does not know ([UNK])" in results["log"]
+  # The second sentence of a quoted file has two lines.
+  assert results["dedupe quoted.tsv"][1].splitlines() == ["text", '"He said ""no""."', "A dog."]
+  assert "quoted.tsv: columns are quoted as in CSV" in results["log"]
+  assert (folder / "large.txt").read_text().splitlines() == ["word " * 250_000, SENTENCES[0]]
 
 
 def test_dedupe(ran):
