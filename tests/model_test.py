@@ -266,7 +266,9 @@ def test_characters_by_the_users_corpus_and_their_digest(tmp_path, encoder):
   corpus = tmp_path / "corpus.txt"
   corpus.write_text("a dog\n" * 50 + "cats\n")
   arguments = {"token_weights": "idf", "frequency_corpus": str(corpus)}
-  counted = SentenceModel.from_pretrained(encoder.name, **arguments).fit(SENTENCES, "characters-16", show_progress=False)
+  counted = SentenceModel.from_pretrained(encoder.name, **arguments).fit(
+    SENTENCES, "characters-16", show_progress=False
+  )
   general = SentenceModel(encoder).fit(SENTENCES, "characters-16", show_progress=False)
   pairs = (["a dog cats"] * 2, ["a dog", "cats"])
   common, rare = counted.similarity(*pairs)
