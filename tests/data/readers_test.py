@@ -132,6 +132,7 @@ LATIN_1 = "naïve".encode("latin-1")
     (b'\xef\xbb\xbfsep=;\r\ntext; id\r\n"A; man";7\r\n', CSV, ("7", "A; man")),
     (b'sep=|\nA, "man|7', {**CSV, "header": False, "columns": ("1", "2")}, ("7", 'A, "man')),
     (b"id , text\r\n7,A man.\r\n", CSV, ("7", "A man.")),
+    (b'"id", "text"\n"7", "A man, old"\n', CSV, ("7", "A man, old")),
     (b" text\tid \nA man.\t7\n", NAMED, ("7", "A man.")),
     (b'{" id": 7, "text ": "A man."}', JSON, ("7", "A man.")),
     (b'{"id": 7, "text": "A\\nman", "more": NaN}', JSON, ("7", "A\nman")),
