@@ -72,10 +72,7 @@ def search(
       raise ConfigError("texts: missing; expected the sentences to search in", argument="texts")
     if isinstance(queries, str):
       queries = [queries]
-    query_texts, corpus_texts = check_sentences(queries, "queries"), check_sentences(texts, "texts")
-    for position, query in enumerate(query_texts):
-      if not query.strip():
-        raise DataError(f"queries[{position}] is {query!r}: blank; expected text", argument="queries")
+    query_texts, corpus_texts = _check_queries(queries), check_sentences(texts, "texts")
     with_text = rows_with_text(corpus_texts)
     if not len(with_text):
       return Neighbors(np.zeros([len(query_texts), 0], np.float32), np.zeros([len(query_texts), 0], np.int64))
@@ -91,6 +88,15 @@ def search(
     message = f"model: expected a SentenceModel or another object with encode, got {type(model).__name__}"
     raise ConfigError(message, argument="model")
   return search_embeddings(query_embeddings, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def _check_queries(queries):
+  """Returns queries as a list of str; raises a DataError for a blank one."""
+  texts = check_sentences(queries, "queries")
+  for position, query in enumerate(texts):
+    if not query.strip():
+      raise DataError(f"queries[{position}] is {query!r}: blank; expected text", argument="queries")
+  return texts
 
 
 def search_embeddings(
@@ -277,25 +283,6 @@ def _first_similar(rows: np.ndarray, lowest: float, show_progress_bar: bool) -> 
 def rows_with_text(texts: list[str]) -> np.ndarray:
   """Returns the positions of texts that are not blank, int64 [m]."""
   return np.array([row for row, text in enumerate(texts) if text.strip()], np.int64)
-
-
-def is_known(model: Any, texts: list[str]) -> np.ndarray:
-  """Returns for each text whether a `SentenceModel` knows a piece or word of it, bool [n].
-
-  Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
-  """
-  if model.characters is not None:  # which see the letters
-    return np.ones(len(texts), bool)
-  tokenizer = model.encoder.with_prompt("").tokenizer
-  if hasattr(model.encoder, "vectors"):  # word vectors: zeros without a known word
-    return model.encode(texts, calibrated=False).any(axis=1)
-  unknown = tokenizer.ids.get(tokenizer.specials["unk_token"]) if hasattr(tokenizer, "specials") else None
-  if unknown is None:
-    return np.ones(len(texts), bool)
-  # The mark of a word's start alone is no piece of it.
-  nothing = [unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids]
-  ids = tokenizer(texts, model.max_seq_length, warn=False)
-  return np.array([not np.isin(row, nothing).all() for row in ids], bool)
 
 
 def check_threshold(threshold: Any) -> float:

@@ -17,7 +17,7 @@ from absl import flags, logging
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import Records, read_records
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.neighbors import is_known, near_duplicates, rows_with_text
+from bert_flow_tf.neighbors import near_duplicates, rows_with_text
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags
 
@@ -40,6 +40,25 @@ def check_output(path: str) -> None:
   if os.path.samefile(FLAGS.output, path):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
     raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")
+
+
+def is_known(model: Any, texts: list[str]) -> np.ndarray:
+  """Returns for each text whether a `SentenceModel` knows a piece or word of it, bool [n].
+
+  Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
+  """
+  tokenizer, steps = model.encoder.tokenizer, getattr(model, "characters", None)
+  if steps is not None:  # which see the letters
+    return np.ones(len(texts), bool)
+  if hasattr(model.encoder, "vectors"):  # word vectors: zeros without a known word
+    return model.encode(texts, calibrated=False).any(axis=1)
+  unknown = tokenizer.ids.get(tokenizer.specials["unk_token"]) if hasattr(tokenizer, "specials") else None
+  if unknown is None:
+    return np.ones(len(texts), bool)
+  # The mark of a word's start alone is no piece of it.
+  nothing = [unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids]
+  ids = tokenizer(texts, model.max_seq_length, warn=False)
+  return np.array([not np.isin(row, nothing).all() for row in ids], bool)
 
 
 def kept_rows(model: Any, sentences: list[str], with_text: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ from bert_flow_tf import neighbors
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.neighbors import (
-  is_known,
   near_duplicates,
   paraphrase_mining,
   paraphrase_mining_embeddings,
@@ -149,13 +148,6 @@ def test_blank_texts_and_zeros_are_like_nothing():
   assert near_duplicates(vectors, -1, texts=texts).tolist() == [0, 1, 2, 1, 4]
   assert near_duplicates(np.zeros([3, 2]), -1).tolist() == [0, 1, 2]
   assert near_duplicates(np.ones([3, 2]), texts=["a", "", "b"]).tolist() == [0, 1, 0]
-
-
-def test_known_texts():
-  texts = ["A cat.", "婚礼", "婚礼 cat", "😀", "?"]
-  assert is_known(MODEL(), texts).tolist() == [True, False, True, False, True]
-  # Characters see the letters of unknown words.
-  assert is_known(MODEL().with_calibration(None, characters=64), texts).all()
 
 
 def test_with_a_model():

@@ -43,10 +43,12 @@ def test_saved_and_copied(tmp_path, name, trainable):
   np.testing.assert_allclose(tiny.embed(layer._encoder, TEXTS, max_seq_length=6), layer(texts), atol=1e-6)
 
 
-@pytest.mark.parametrize("way", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
-def test_the_layer_alone_is_copied_with_its_encoder(tmp_path, way):
+@pytest.mark.parametrize(
+  ("way", "trainable"), [(copy.deepcopy, True), (lambda layer: pickle.loads(pickle.dumps(layer)), False)]
+)
+def test_the_layer_alone_is_copied_with_its_encoder(tmp_path, way, trainable):
   encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "tiny", config=CONFIG))
-  layer = encoder.as_layer(trainable=True, name="mine")
+  layer = encoder.as_layer(trainable, name="mine")
   again, expected = way(layer), layer(TEXTS).numpy()
   np.testing.assert_array_equal(again(TEXTS), expected)
   assert again.name == "mine" and len(again.trainable_weights) == len(layer.trainable_weights)

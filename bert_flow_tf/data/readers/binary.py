@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -193,6 +194,19 @@ def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | N
 
 def _has_quotes(path):
   """Returns whether the columns of a TSV are quoted as in CSV, by its first 8 MiB; see `is_quoted`."""
+  if not os.path.isfile(path):
+    return _judge_quotes(path)
+  stat = os.stat(path)
+  return _judge_once(path, stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1024)
+def _judge_once(path, size, changed):
+  """Returns `_judge_quotes` of a file, which is opened several times, until its size or time changes."""
+  return _judge_quotes(path)
+
+
+def _judge_quotes(path):
   with contextlib.closing(TextReader(path, InputFormat())) as file:
     head = file.content(_HEAD + 1)
   return is_quoted(head[:_HEAD], len(head) <= _HEAD)

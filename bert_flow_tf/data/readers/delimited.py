@@ -12,8 +12,11 @@ from bert_flow_tf.progress import counted
 
 # {separator that spreadsheets write in place of a comma: its name}
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_PART = 1 << 12
 # The line that tells a spreadsheet the separator.
 _SEP_LINE = re.compile(rb"sep=([;,|:^~\t])\r?\n?")
+# A first line whose columns have blanks before their quotation marks, which csv takes for text.
+_SPACED_LINE = re.compile(rb'"[^"]*"(?:[;,|] +"[^"]*")+\s*')
 
 
 def mend_separator(separator: str) -> str:
@@ -97,10 +100,13 @@ class CsvReader(TsvReader):
 
   unit = "record"
   separator = ","
+  # Whether blanks after a separator are no text.
+  _skips_blanks = False
 
   def _read_separator(self) -> None:
-    line = self.content(16).split(b"\n")[0] + b"\n"
+    line = self.content(_PART).split(b"\n")[0] + b"\n"
     mark = len(BOM) * line.startswith(BOM)
+    self._skips_blanks = _SPACED_LINE.fullmatch(line[mark:]) is not None
     found = _SEP_LINE.fullmatch(line[mark:])
     if found:
       self.separator, self.sep_line = found[1].decode(), found[0].decode().strip("\r\n")
@@ -109,7 +115,7 @@ class CsvReader(TsvReader):
   def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
     csv.field_size_limit(max(csv.field_size_limit(), self._format.max_bytes))
     lines = _CsvLines(super()._records(offset, number))
-    rows = csv.reader(lines, delimiter=self.separator, strict=True)
+    rows = csv.reader(lines, delimiter=self.separator, skipinitialspace=self._skips_blanks, strict=True)
     while True:
       lines.size = 0
       row: Any = None

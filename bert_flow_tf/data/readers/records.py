@@ -105,7 +105,6 @@ def read_records(
     raise ConfigError(message, argument="input")
   keep_empty = keep_empty or input_format.empty == EMBED
   raw, numbers, texts = [], [], []
-  names: dict[str, None] = {}
   blank_lines = 0
   opened: Any = open_reader(path, input_format, columns)
   with contextlib.closing(opened) as reader:
@@ -122,8 +121,6 @@ def read_records(
       if kind in (TSV, CSV) and reader.width is None and not reader.is_blank(record):
         reader.width = len(reader.checked(record, number, reader.row))
       fields = reader.checked(record, number)
-      if kind == JSONL:
-        names.update(dict.fromkeys(reader.row(record)))
       if keep_empty or fields[0].strip():
         raw.append(as_stored)
         numbers.append(number)
@@ -131,9 +128,7 @@ def read_records(
   if not any(field.strip() for fields in texts for field in fields):
     raise DataError(f"{path} is empty; expected sentences")
   is_named = kind in (TSV, CSV) and input_format.header
-  return Records(
-    path, kind, opened.separator, head, is_named, list(names or opened.names), raw, numbers, texts, blank_lines
-  )
+  return Records(path, kind, opened.separator, head, is_named, opened.names, raw, numbers, texts, blank_lines)
 
 
 def _stored(reader: Any, sizes: list[int]) -> tuple[bytes, Iterator[bytes]]:

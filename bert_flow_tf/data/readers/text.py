@@ -197,7 +197,16 @@ JSON_LINES = (
 
 
 class JsonReader(TextReader):
-  """Reader of JSON lines: an object on each line."""
+  """Reader of JSON lines: an object on each line; `names` are all keys of the records that were parsed."""
+
+  def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
+    super().__init__(path, input_format, columns)
+    self._keys: dict[str, None] = {}
+
+  @property
+  def names(self) -> Sequence[str]:  # type: ignore[override]
+    """Keys in the order of their first record."""
+    return list(self._keys)
 
   def fields(self, record: Any) -> list[str]:
     """See `TextReader.fields`."""
@@ -232,6 +241,7 @@ class JsonReader(TextReader):
       raise TextError("not JSON", f"the line is not JSON ({error}); {JSON_LINES}") from error
     if not isinstance(values, dict):
       raise TextError("columns", f"{text.strip()[:40]}; {JSON_LINES}")
+    self._keys.update(dict.fromkeys(values))
     return values
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import importlib.util
 import json
 import re
 
@@ -11,7 +10,9 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from run_scripts.bert_flow import COMMANDS
+from run_scripts.run_dedupe import is_known
 from tests.neighbors_test import all_cosines
+from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python
 
 pytestmark = pytest.mark.packages
@@ -42,13 +43,6 @@ for words, text in json.load(sys.stdin):
     delattr(flags.FLAGS, name)
 print(json.dumps(results))
 """
-SENTENCES = [
-  "A man is eating.",
-  "A dog runs in the park.",
-  "A man is eating.",
-  "The dog is running in a park.",
-  "Prices rose in May, the office said.",
-]
 WRONG = {
   "fit --model=gpt2": "--model=gpt2",
   "fitt": "'fitt' is no command",
@@ -151,62 +145,10 @@ RIGHT = {
   "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
 }
 
-HAS_PARQUET = importlib.util.find_spec("pyarrow") is not None
 if HAS_PARQUET:
   WRONG["score rows.parquet"] = "--output: missing"
   RIGHT["score rows.parquet --output=out.parquet"] = ""
   RIGHT["dedupe one.parquet --threshold=0.999 --output=out_one.parquet"] = ""
-
-
-def prepare(folder):
-  """Writes the files."""
-  pairs = [SENTENCES[:2], SENTENCES[3:]]
-  tsv = "".join(f"{a}\t{b}\n" for a, b in pairs)
-  files = {
-    "pairs.tsv": tsv,
-    "headed.tsv": "sentence2\tid\tsentence1\n" + "".join(f"{b}\t{i}\t{a}\n" for i, (a, b) in enumerate(pairs)),
-    "graded.tsv": "".join(f"{i}.5\t{a}\t{b}\r\n" for i, (a, b) in enumerate(pairs)) + "\r\n\n",
-    "pairs.csv": 'Sentence1, sentence2,note\n"A man is eating.",A dog runs in the park.,"two\nlines, ""quoted"""\n\n',
-    "one.tsv": "one\n",
-    "ragged.tsv": "a\tb\nc\n",
-    "bytes.tsv": b"a\t\xff\n",
-    "quote.csv": 'a,"b\nc,d\n',
-    "empty.tsv": "",
-    "empty.csv": "",
-    "named.tsv": "label\tfirst\tsecond\n1\tA man is eating.\tA man has lunch.\n",
-    "returns.csv": '\ufeff"A dog\rruns",B\r\n',
-    "cut.tsv.gz": gzip.compress(b"a\tb\n" * 99)[:20],
-    "pairs.tsv.gz": gzip.compress(tsv.encode()),
-    "lines.jsonl": '{"a": 1}\n',
-    "gaps.tsv": f"{tsv}\tA dog.\nA dog.\t \n\t\n",
-    "rows.jsonl": "".join(json.dumps({"sentence2": b, "sentence1": a, "n": 7}) + "\n" for a, b in [*pairs, ("", "")]),
-    "queries.csv": 'id,text\n7,"A man, eating."\n',
-    "scored.tsv": "sentence1\tsentence2\tsimilarity\na\tb\t1\n",
-    "corpus.txt": "\n\n".join(SENTENCES) + "\n",
-    "corpus.csv": "id,text\n" + "".join(f'n{i},"{text}"\n' for i, text in enumerate(SENTENCES)),
-    "queries.txt": "\n".join(SENTENCES[::-1]),
-    "ids.tsv": "".join(f"{i}\t{text}\tA dog.\n" for i, text in enumerate(SENTENCES, 1)),
-    "later.jsonl": '{"sentence1": "a", "sentence2": "b"}\n{"sentence1": "a", "sentence2": "b", "similarity": 1}\n',
-    "array.json": json.dumps([{"text": text} for text in SENTENCES], indent=1),
-    "sheet.xlsx": b"PK\x03\x04",
-    "large.txt": "\n".join(["word " * 250_000, SENTENCES[0], "word " * 250_000]),
-    "gaps.csv": f"\ufefftext,n\r\n{SENTENCES[0]},1\r\n,2\r\n\r\n{SENTENCES[0]},3\r\n  ,4\r\n",
-    "unknown.txt": "婚礼在明天\n菜单\n婚礼在明天\n" + "\n".join(SENTENCES),
-    "quoted.tsv": 'text\n"He said ""no""."\n"He said\n""no""."\nA dog.\n',
-    "braces.tsv": "{A man}\tB\n{}\tC\n",
-    "blank.jsonl": "\n\n".join(json.dumps({"sentence1": a, "sentence2": b, "score": len(a)}) for a, b in pairs),
-  }
-  for name, content in files.items():
-    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-  if not HAS_PARQUET:
-    return set(files)
-  import pyarrow as pa
-  from pyarrow import parquet
-
-  table = pa.table({"sentence1": [a for a, _ in pairs], "sentence2": [b for _, b in pairs], "n": [1, 2]})
-  parquet.write_table(table, folder / "rows.parquet")
-  parquet.write_table(pa.table({"n": range(5), "text": SENTENCES}), folder / "one.parquet")
-  return {*files, "rows.parquet", "one.parquet"}
 
 
 @pytest.fixture(scope="module")
@@ -381,6 +323,13 @@ def test_dedupe_of_records_that_cannot_be_compared(ran):
   assert results["dedupe quoted.tsv"][1].splitlines() == ["text", '"He said ""no""."', "A dog."]
   assert "quoted.tsv: columns are quoted as in CSV" in results["log"]
   assert (folder / "large.txt").read_text().splitlines() == ["word " * 250_000, SENTENCES[0]]
+
+
+def test_known_texts(model):
+  texts = ["A cat.", "婚礼", "婚礼 cat", "😀", "?"]
+  assert is_known(model, texts).tolist() == [True, False, True, False, True]
+  # Characters see the letters of unknown words.
+  assert is_known(model.with_calibration(None, characters=64), texts).all()
 
 
 def test_dedupe(ran):
