@@ -47,9 +47,9 @@ def is_known(model: Any, texts: list[str]) -> np.ndarray:
 
   Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
   """
-  tokenizer, steps = model.encoder.tokenizer, getattr(model, "characters", None)
-  if steps is not None:  # which see the letters
+  if model.characters is not None:  # which see the letters
     return np.ones(len(texts), bool)
+  tokenizer = model.encoder.with_prompt("").tokenizer
   if hasattr(model.encoder, "vectors"):  # word vectors: zeros without a known word
     return model.encode(texts, calibrated=False).any(axis=1)
   unknown = tokenizer.ids.get(tokenizer.specials["unk_token"]) if hasattr(tokenizer, "specials") else None
