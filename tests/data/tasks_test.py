@@ -37,7 +37,7 @@ def test_the_registry():
 
 @pytest.mark.parametrize("name", ["sts", "", "STS-B ", "STS_B", None])
 def test_an_unknown_task_lists_the_known(name):
-  with rejected(ConfigError, "task", match=f": {', '.join(SCORED)}$"):
+  with rejected(ConfigError, "task", match=f"one of {', '.join(SCORED)}$"):
     find_task(name)
 
 
