@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
-from bert_flow_tf.encoder.checkpoints.files import Declared
+from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling

@@ -1,30 +1,19 @@
-"""Folder of an encoder's files: each small file is read once, and checked where it enters; what the files declare."""
+"""Folder of an encoder's files: each small file is read once, and checked where it enters."""
 
-import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder.pooling import DECLARED_NAMES
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING
 from bert_flow_tf.encoder.transformer import architectures
 from bert_flow_tf.encoder.transformer.architectures import Architecture
 from bert_flow_tf.encoder.transformer.config import check_config
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.io.checks import is_integer
 
 CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
-# Files of sentence-transformers: the modules, what the whole model declares, and what its Transformer declares, of
-# which the first that is not empty counts.
-_MODULES, _MODEL = "modules.json", "config_sentence_transformers.json"
-_KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-_TRANSFORMERS = tuple(f"sentence_{kind}_config.json" for kind in _KINDS)
-SENTENCE_TRANSFORMERS = (_MODULES, _MODEL, *_TRANSFORMERS, "*_Pooling/config.json")
 # Ending of a file of each checkpoint of TensorFlow 1.
 TF1_INDEX = ".index"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -38,8 +27,6 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
 # know, so the checksums of a folder that it has trained and saved again are the checksums of the folder before.
 SAVED_BY_TRANSFORMERS = "transformers_version"
-# Tokens of a text without a declared limit; an encoder has fewer positions.
-_UNLIMITED = 2**31 - 1
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -197,180 +184,3 @@ def tf1_prefixes_in(folder: str | os.PathLike) -> list[str]:
   return sorted(
     path.name.removesuffix(TF1_INDEX) for path in pathlib.Path(folder).glob("?*" + TF1_INDEX) if path.is_file()
   )
-
-
-@dataclasses.dataclass(frozen=True)
-class Declared:
-  """What an encoder's files or its kind declare; without a declaration the defaults of this package."""
-
-  sentence_embedding_type: str = DEFAULT_POOLING
-  max_seq_length: int = DEFAULT_MAX_SEQ_LENGTH
-  # The file that declares them, and the part of the declaration that is not supported; "" for none.
-  source: str = ""
-  unsupported: str = ""
-  # The file, if any, that declares that text is lower-cased before it reaches the tokenizer.
-  lower_case_by: str = ""
-  # Texts to put before a sentence, by their names; the one that is used by default, "" for none; and whether the
-  # pooling reads its tokens.
-  prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  prompt: str = ""
-  pools_prompt: bool = True
-  # Number of dimensions that are kept; None for all.
-  truncate_dim: int | None = None
-  # No file declares them, but a static encoder has others.
-  token_weights: str = "uniform"
-
-  def pooling(self) -> str:
-    """Returns the declared pooling; EncoderError if it is not supported."""
-    if self.unsupported:
-      raise EncoderError(
-        f"sentence_embedding_type: {self.source} declares {self.unsupported}, which is not supported; give another",
-        argument="sentence_embedding_type",
-      )
-    return self.sentence_embedding_type
-
-  def check_prompt(self, prompt: str) -> None:
-    """Raises an EncoderError for a prompt whose tokens are not to be pooled."""
-    if prompt and not self.pools_prompt:
-      raise EncoderError(
-        f"prompt={prompt!r}: {self.source} declares include_prompt false, a pooling without the tokens of the prompt, "
-        'which is not supported; give prompt=""',
-        argument="prompt",
-      )
-
-  def check_letter_case(self, lower: bool) -> None:
-    """Raises an EncoderError if text is to be lower-cased for a tokenizer that keeps capital letters."""
-    if self.lower_case_by and not lower:
-      raise EncoderError(
-        f"{self.lower_case_by}: do_lower_case is true, and the tokenizer keeps capital letters; set it to false there "
-        "and lower-case the sentences yourself"
-      )
-
-  def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
-    """Logs what is used of the declaration, and what is not."""
-    if self.source:
-      logging.info(
-        "%s: sentence_embedding_type %s (%s is declared), max_seq_length %s (%s is declared)",
-        self.source,
-        sentence_embedding_type,
-        self.unsupported or self.sentence_embedding_type,
-        max_seq_length,
-        self.max_seq_length,
-      )
-    if self.truncate_dim is not None:
-      logging.info("%s: truncate_dim %s is declared", self.source, self.truncate_dim)
-
-
-def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
-  """Returns what a folder declares, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
-  path = folder / _MODULES
-  if not path.is_file():
-    return Declared(), folder
-  modules = read_json(path, list)
-  try:
-    kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
-    first, transformer = kinds[0]
-  except (AttributeError, IndexError, KeyError, TypeError) as error:
-    raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again") from error
-  if first != "Transformer" or not transformer.is_dir():
-    raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
-  # The first pooling counts; any other module than a normalization is not supported.
-  embedding_type, unsupported, pools_prompt = "", "", True
-  for kind, place in kinds[1:]:
-    if kind == "Pooling" and not embedding_type:
-      embedding_type, unsupported, pools_prompt = _declared_pooling(place / "config.json")
-    elif kind == "Normalize":
-      logging.info("%s normalizes the embeddings; here they keep their length, with the same cosines", path)
-    else:
-      unsupported = unsupported or f"the module {kind}"
-  if not embedding_type:
-    embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
-  declared = Declared(embedding_type, source=str(path), unsupported=unsupported, pools_prompt=pools_prompt)
-  declared = dataclasses.replace(declared, **_declared_of_model(folder / _MODEL))
-  return _with_transformer(declared, transformer), transformer
-
-
-def _declared_pooling(path):
-  """Returns what a 1_Pooling/config.json declares.
-
-  The sentence_embedding_type and "", or the default and the unsupported part; and whether it reads a prompt's tokens.
-  """
-  values = read_json(path)
-  # Newer versions name the modes; the others have a flag for each.
-  modes = values.get("pooling_mode", [])
-  if isinstance(modes, str):
-    modes = [modes]
-  flags = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
-  names = list(map(str, modes)) + [flag.removeprefix("pooling_mode_") for flag in flags]
-  name = " and ".join(names) or "none"
-  pools_prompt = values.get("include_prompt") is not False
-  if name in DECLARED_NAMES:
-    return DECLARED_NAMES[name], "", pools_prompt
-  return DEFAULT_POOLING, f"the pooling {name}", pools_prompt
-
-
-def _declared_of_model(path):
-  """Returns the prompts and the truncate_dim of a config_sentence_transformers.json as fields of `Declared`."""
-  values = {}
-  if path.is_file():
-    values = read_json(path)
-  prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
-  texts = {}
-  if isinstance(prompts, dict):
-    texts = {name: text or "" for name, text in prompts.items()}
-  if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in texts.values()):
-    raise EncoderError(f"{path}: prompts is {str(prompts)[:40]}, expected texts by their names; download it again")
-  if default is not None and default not in texts:
-    names = ", ".join(texts) or "none"
-    raise EncoderError(f"{path}: default_prompt_name is {default!r}, expected one of the prompts ({names})")
-  truncate_dim = values.get("truncate_dim")
-  if truncate_dim is not None and not is_integer(truncate_dim, 1):
-    raise EncoderError(f"{path}: truncate_dim is {truncate_dim!r}, expected a positive integer; download it again")
-  similarity = values.get("similarity_fn_name")
-  if similarity not in (None, "cosine"):
-    logging.warning("%s: similarity_fn_name is %s; similarities are cosines here", path, similarity)
-  return {"prompts": texts, "prompt": texts.get(default, ""), "truncate_dim": truncate_dim}
-
-
-# Keys of a Transformer's configuration that decide embeddings, each with the values that are supported.
-_SUPPORTED = {
-  "transformer_task": (None, "feature-extraction"),
-  "module_output_name": (None, "token_embeddings"),
-  **dict.fromkeys(("processing_kwargs", "query_length", "document_length", "query_expansion"), (None, {})),
-  **dict.fromkeys(("tokenizer_args", "processor_kwargs"), (None, {})),
-}
-
-
-def _with_transformer(declared, folder):
-  """Returns a declaration with the length and the letter case that the folder of a Transformer declares."""
-  for name in _TRANSFORMERS:
-    path, values = folder / name, {}
-    if path.is_file():
-      values = read_json(path)
-    if values:
-      break
-  for key, supported in _SUPPORTED.items():
-    if values.get(key) not in supported and not declared.unsupported:
-      declared = dataclasses.replace(declared, unsupported=f"{key} {values[key]} in {path.name}")
-  lower_case_by = ""
-  if values.get("do_lower_case"):
-    lower_case_by = str(path)
-  length = _length(folder, path, values.get("max_seq_length"))
-  return dataclasses.replace(declared, max_seq_length=length, lower_case_by=lower_case_by)
-
-
-def _length(folder, path, length):
-  """Returns the largest number of tokens that the file at `path` declares, or else the tokenizer's in a folder."""
-  key = "max_seq_length"
-  if length is None:
-    # sentence-transformers 6 saves it as transformers does. Without one, the positions are the limit.
-    key, path = "model_max_length", folder / TOKENIZER_CONFIG
-    if path.is_file():
-      length = read_json(path).get(key)
-    if length is None:
-      length = _UNLIMITED
-  if isinstance(length, float) and length.is_integer():
-    length = int(length)  # 1e30, which stands for no limit
-  if not is_integer(length, 3):
-    raise EncoderError(f"{path}: {key} is {length!r}, expected an integer of at least 3; download it again")
-  return min(int(length), _UNLIMITED)

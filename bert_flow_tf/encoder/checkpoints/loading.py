@@ -6,7 +6,8 @@ import pathlib
 from typing import Any
 
 from bert_flow_tf.encoder.checkpoints import hugging_face
-from bert_flow_tf.encoder.checkpoints.files import Declared, EncoderFiles, read_declared
+from bert_flow_tf.encoder.checkpoints.declared import Declared, read_declared
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.source import Source, find
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, STATIC_TOKEN_WEIGHTS, EncoderSettings

@@ -8,9 +8,9 @@ import re
 
 from absl import logging
 
+from bert_flow_tf.encoder.checkpoints.declared import SENTENCE_TRANSFORMERS
 from bert_flow_tf.encoder.checkpoints.files import (
   CONFIG,
-  SENTENCE_TRANSFORMERS,
   TOKENIZER_FILES,
   VOCABULARIES,
   EncoderFiles,

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.checkpoints import files as files_lib
-from bert_flow_tf.encoder.checkpoints.files import Declared
+from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.pooling import OUTPUT, Pooling

@@ -3,7 +3,7 @@
 import os
 from typing import NoReturn
 
-from bert_flow_tf.encoder.checkpoints.files import Declared
+from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE, PREFIX, WordVectors
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.checkpoints.files import read_declared
+from bert_flow_tf.encoder.checkpoints.declared import read_declared
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
