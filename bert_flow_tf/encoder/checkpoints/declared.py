@@ -171,8 +171,11 @@ def _with_transformer(declared, folder):
     if values:
       break
   for key, supported in _SUPPORTED.items():
-    if values.get(key) not in supported and not declared.unsupported:
-      declared = dataclasses.replace(declared, unsupported=f"{key} {values[key]} in {path.name}")
+    value = values.get(key)
+    if isinstance(value, dict):
+      value = {name: part for name, part in value.items() if name != "trust_remote_code"}  # no program is trusted here
+    if value not in supported and not declared.unsupported:
+      declared = dataclasses.replace(declared, unsupported=f"{key} {value} in {path.name}")
   lower_case_by = ""
   if values.get("do_lower_case"):
     lower_case_by = str(path)

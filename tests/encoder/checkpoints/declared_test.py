@@ -110,6 +110,7 @@ def test_normalize_is_harmless_and_no_pooling_is_rejected(tmp_path):
   [
     ("sentence_bert_config.json", {"max_seq_length": 9}, 5, 9),
     ("sentence_bert_config.json", {"max_seq_length": None, "do_lower_case": False}, 5, 5),
+    ("sentence_bert_config.json", {"max_seq_length": 9, "tokenizer_args": {"trust_remote_code": True}}, 5, 9),
     # sentence-transformers 6
     ("sentence_bert_config.json", {"transformer_task": "feature-extraction", "module_output_name": None}, 5, 5),
     ("sentence_xlm-roberta_config.json", {"max_seq_length": 9}, 5, 9),
