@@ -139,9 +139,39 @@ def test_columns_of_arrow():
   for column in (pa.array(_TEXTS), pa.array(_BYTES), parts, coded, list(parts), pa.table({"text": _TEXTS})["text"]):
     assert check_sentences(column) == _TEXTS
   assert sentences_or_pairs((parts, coded)) == (_TEXTS, _TEXTS)
-  for wrong in (pa.array(["a", None]), pa.array([1]), pa.table({"text": ["a"]})):
+  for wrong in (pa.array(["a", None]), pa.array([1])):
     with pytest.raises(DataError, match=r"^sentences\["):
       check_sentences(wrong)
+  assert check_sentences(pa.table({"text": _TEXTS})) == _TEXTS
+  with rejected(DataError, "sentences", match="a, b"):
+    check_sentences(pa.table({"a": _TEXTS, "b": _TEXTS}))
+
+
+class Table:
+  """A DataFrame, as far as it is read; of pandas with `iloc`, of polars without."""
+
+  def __init__(self, columns, has_iloc):
+    self._columns = columns
+    self.columns, self.shape = list(columns), (2, len(columns))
+    if has_iloc:
+      self.iloc = self
+
+  def __iter__(self):
+    return iter(self.columns)
+
+  def __getitem__(self, key):
+    if isinstance(key, tuple):
+      return list(self._columns.values())[key[1]]
+    return self._columns[key]
+
+
+@pytest.mark.parametrize("has_iloc", [True, False])
+def test_a_table_of_one_column_is_its_rows(has_iloc):
+  name = 0 if has_iloc else "text"  # a number can be a name in pandas
+  assert check_sentences(Table({name: ["a", "b"]}, has_iloc)) == ["a", "b"]
+  assert check_sentences(np.array([["a"], ["b"]])) == ["a", "b"]
+  with rejected(DataError, "sentences", match="id, text"):
+    check_sentences(Table({"id": [1, 2], "text": ["a", "b"]}, has_iloc))
 
 
 def test_an_error_of_the_callers_generator_stays():
