@@ -137,8 +137,8 @@ def test_both_forms_of_modernberts_configuration(folder):
   embeddings = tiny.embed(expected, TEXTS)
   np.testing.assert_array_equal(tiny.embed(found, TEXTS), embeddings)
   assert found.deciding_settings == expected.deciding_settings
-  for name, value in (("local_attention", 4), ("layer_types", kinds[:1] * 4)):
-    edit_json(folder / "config.json", **{name: value})
+  for reach, blocks in ((4, kinds), (16, kinds[:1] * 4)):
+    edit_json(folder / "config.json", local_attention=reach, layer_types=blocks)
     other = SentenceEncoder.from_pretrained(folder)
     assert np.abs(tiny.embed(other, TEXTS) - embeddings).max() > 1e-3
     assert other.fingerprint(["no"], "avg") != expected.fingerprint(["no"], "avg")
