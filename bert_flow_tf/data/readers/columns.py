@@ -83,7 +83,7 @@ def choose_columns(
   max_bytes: int = MAX_RECORD_BYTES,
   pairs: bool = True,
 ) -> Columns:
-  """Returns the columns of a file by its first two records; those of a pair without names by all records.
+  """Returns the columns of a file by its first two records; without names, columns of a pair by all records.
 
   By the names of a header, of JSON lines or of Parquet, in any order and case: sentence (or text), sentence1 and
   sentence2, score. Without names by their number: a sentence; a pair; or a pair with its score after or before it.

@@ -16,7 +16,7 @@ _NAME_THEM = (
 
 
 class Places:
-  """Roles of columns by their place: two are a pair, of three the one with more scores, the last or the first, is its.
+  """Roles of columns by their place: two are a pair; of three, the first or the last is the score, by more numbers.
 
   Args:
     width: number of columns.

@@ -151,13 +151,16 @@ def test_golden_encoders(name, n):
 @pytest.mark.parametrize(
   ("settings", "max_seq_length"),
   [
-    ({"size": 900, "add_prefix_space": True, "normalizer": normalizers.NFC()}, 64),
+    ({"size": 900, "add_prefix_space": True, "normalizer": normalizers.NFKC()}, 64),
     ({"size": 300, "alphabet": [], "unknown": "<unk>", "add_prefix_space": False}, 16),
     ({"size": 600, "alphabet": [], "add_prefix_space": True, "use_regex": False}, 128),
   ],
 )
 def test_byte_level_bpe(settings, max_seq_length):
-  check(bpe_of(**settings), odd_texts(1000, seed=2), max_seq_length)
+  # Marks and compatibility characters of versions of Unicode that TF Text knows and `tokenizers` may not know.
+  newer = "\u07fd\u08d3\u1abf\u1df6\u0c3c\u32ff\ua7f2\U00010781\U000105c9\U00010d24"
+  after_marks = [f"a\u0345{character}e\u0301 \u0345{character}" for character in newer]
+  check(bpe_of(**settings), [*after_marks, *odd_texts(1000, seed=2)], max_seq_length)
 
 
 @pytest.mark.parametrize("n", COUNTS)
