@@ -122,7 +122,7 @@ class SentenceTransformersAdapter:
 
   @property
   def device(self) -> str:
-    """Where embeddings are computed, by PyTorch's names: "cpu"; arrays are on the CPU."""
+    """Device of the embeddings by PyTorch's name: "cpu", where arrays are."""
     return "cpu"
 
   def eval(self) -> "SentenceTransformersAdapter":
