@@ -269,11 +269,6 @@ class SentenceModel:
     return self.encoder.pooling(self.identity.sentence_embedding_type)
 
   @property
-  def shares(self) -> tuple[float, ...]:
-    """Share of each view that the pooling concatenates, for the calibration's mix of them; () for one embedding."""
-    return self.pooling.shares
-
-  @property
   def output_dim(self) -> int:
     """Dimensions of the embeddings that `encode` returns."""
     return self.identity.low_dim or self._calibrated_dim
@@ -339,24 +334,18 @@ class SentenceModel:
     """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.
 
     Raises:
-      ConfigError: it does not, views of a sentence are to be embedded with dropout, or characters need word pieces.
+      ConfigError: it does not, or characters need word pieces.
     """
     if spec.characters is not None:
       characters = Characters(self.encoder, self.max_seq_length, spec.characters)
       pooling_lib.check_low_dim(characters.dim, self.identity.low_dim)
     for part in spec.parts:
-      dim = self.dim // max(len(self.shares), 1)  # the mix of the views
+      dim = self.dim
       if part.method == "whitening" and part.k:
         dim = int(part.k)
       pooling_lib.check_low_dim(dim, self.identity.low_dim)
     if encoder_dropout:
       self.encoder.check_has_transformer("be embedded with dropout")
-    if encoder_dropout and self.shares:
-      raise ConfigError(
-        f"encoder_dropout: sentence_embedding_type={self.identity.sentence_embedding_type} has views, whose mix is "
-        "fitted on embeddings without dropout; choose another pooling",
-        argument="encoder_dropout",
-      )
 
   def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
     """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
@@ -365,7 +354,7 @@ class SentenceModel:
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
-    return isotropy.log_cone(embeddings, self.shares, self.encoder.is_for_similarity(self.pooling))
+    return isotropy.log_cone(embeddings, self.encoder.is_for_similarity(self.pooling))
 
   def _embed(self, sentences, batch_size, show_progress, prompt=None):
     """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""

@@ -38,23 +38,17 @@ def define_flags() -> None:
     None,
     "Description of the vectors, any text. A fit saves it; where a calibration is applied it must be the same.",
   )
-  flags.DEFINE_list(
-    "shares",
-    None,
-    "Fit, if the vectors are concatenated views of one size: share of each view, as in 0.6,0.4. Default: the "
-    "pooling's shares, if bert-flow embed wrote the files.",
-  )
   common_flags.define_settings(FlowSettings)
 
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
-  # Either a fit, which takes the flow's flags and shares, or an application of a fitted calibration.
+  # Either a fit, which takes the flow's flags, or an application of a fitted calibration.
   for name in ("input", "output"):
     if not FLAGS[name].value:
       raise ConfigError(f"{name}: missing; expected {'files' if name == 'input' else 'a path'}", argument=name)
   if FLAGS.flow_folder is not None:
-    fitting = ["calibration", "shares", *flow_settings()]
+    fitting = ["calibration", *flow_settings()]
     common_flags.reject(fitting, "has no use with flow_folder, whose calibration is applied: nothing is fitted")
 
 
@@ -73,7 +67,7 @@ def main() -> None:
   # A fit writes a calibration, an application new vectors.
   output = os.path.expanduser(FLAGS.output)
   if FLAGS.flow_folder is None:
-    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.shares, **flow_settings())
+    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, **flow_settings())
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
     counts = apply_to_files(FLAGS.input, FLAGS.flow_folder, output, FLAGS.vectors_of)

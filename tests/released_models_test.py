@@ -1,11 +1,12 @@
-"""Models that a released version saved: they load, and give the vectors that the release computed."""
+"""Models that a released version saved: they give the vectors that the release computed, or are rejected by its name."""
 
 import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
+from bert_flow_tf.errors import CalibrationError
 from tests.encoder import tiny
-from tests.testing import REPO
+from tests.testing import REPO, rejected
 
 pytestmark = pytest.mark.packages
 
@@ -22,7 +23,13 @@ def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
   released = np.load(folder.parent / "vectors.npz")
   # All but two were fitted on the random BERT itself.
   encoders = {"static-sn": f"static:{bert}", "word-vectors-mean": f"glove:{folder.parent / 'word_vectors.txt'}"}
-  model = SentenceModel.load(folder, model=encoders.get(folder.name, str(bert)))
+  name = encoders.get(folder.name, str(bert))
+  # The mix of 0.1.0 concatenated two embeddings.
+  if folder.name.endswith("-of-mix"):
+    with rejected(CalibrationError, "folder", match="release 0.1.0"):
+      SentenceModel.load(folder, model=name)
+    return
+  model = SentenceModel.load(folder, model=name)
   sentences, expected = released["sentences"].tolist(), released[folder.name]
   # A whitening magnifies the rounding of the encoder; bfloat16 has steps of 0.004.
   tolerance = 0.02 if model.encoder.precision == "bfloat16" else 0.003

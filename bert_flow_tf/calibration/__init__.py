@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bert_flow_tf.calibration.combined import Mix, SideBySide
+from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.moments import Moments
@@ -12,7 +12,6 @@ __all__ = [
   "Calibration",
   "FlowCalibration",
   "LinearCalibration",
-  "Mix",
   "Moments",
   "SideBySide",
   "load_calibration",

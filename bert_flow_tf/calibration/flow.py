@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.characters import CHARACTERS
-from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, Mix, parse_shares, side_by_side
-from bert_flow_tf.calibration.interface import KIND, Calibration
+from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, Scale, side_by_side
+from bert_flow_tf.calibration.interface import KIND, Calibration, check_no_views
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import FLOW
 from bert_flow_tf.errors import CalibrationError, ConfigError
@@ -23,25 +23,18 @@ from bert_flow_tf.io.forks import check_not_forked
 
 # Rows that go through the flow at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
-# Names of the mix's arrays next to the flow's arrays.
-_MIX_MEAN, _MIX_RMS = "mix/mean", "mix/rms"
+# Names of the scale's arrays next to the flow's arrays, the same as in release 0.1.0.
+_MEAN, _RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration):
-  """u -> z = f(u), or f(x) for the fitted mix x of concatenated views u; `training.fitter.fit_flow` fits it."""
+  """u -> z = f(u), or f(x) for scaled embeddings x; `training.fitter.fit_flow` fits it."""
 
   name = FLOW
 
-  def __init__(self, flow: Glow, mix: Mix | None = None) -> None:
-    self.flow, self.mix = flow, mix
-    self.output_dim = flow.dim
-
-  @property
-  def dim(self) -> int:
-    """Dimensions of the embeddings, all views together; a fit sets the mix."""
-    if self.mix is not None:
-      return self.mix.dim
-    return self.flow.dim
+  def __init__(self, flow: Glow, scale: Scale | None = None) -> None:
+    self.flow, self.scale = flow, scale
+    self.dim = self.output_dim = flow.dim
 
   def transform(self, embeddings: np.ndarray) -> np.ndarray:
     """Returns the latents of embeddings [n, dim], float32 [n, output_dim]."""
@@ -53,43 +46,42 @@ class FlowCalibration(Calibration):
     latents = np.empty([len(rows), self.output_dim], np.float32)
     for start in range(0, len(rows), _ROWS_AT_ONCE):
       part = slice(start, start + _ROWS_AT_ONCE)
-      latents[part] = self.flow.transform(self.mixed(rows[part])).numpy()
+      latents[part] = self.flow.transform(self.scaled(rows[part])).numpy()
     bad = np.flatnonzero(~np.isfinite(latents).all(axis=1))
     if bad.size:
       raise CalibrationError(f"flow: the latent of row {bad[0]} (counted from 0) is not finite")
     return latents
 
-  def mixed(self, embeddings: np.ndarray) -> np.ndarray:
-    """Returns the flow's input: the mix of the views u [n, dim], float32 [n, output_dim]; or u itself."""
-    if self.mix is None:
+  def scaled(self, embeddings: np.ndarray) -> np.ndarray:
+    """Returns the flow's input: u [n, dim] itself, or scaled."""
+    if self.scale is None:
       return embeddings
-    return self.mix(np.asarray(embeddings, np.float64)).astype(np.float32)
+    return self.scale(np.asarray(embeddings, np.float64)).astype(np.float32)
 
   def bits_per_dim(self, embeddings: np.ndarray) -> tf.Tensor:
-    """Returns the flow's loss for u [n, dim], or for the mix of its views: [n] in bits per dimension."""
-    return self.flow.bits_per_dim(self.mixed(embeddings))
+    """Returns the flow's loss for u [n, dim]: [n] in bits per dimension."""
+    return self.flow.bits_per_dim(self.scaled(embeddings))
 
   def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the settings and arrays of `Glow.contents`, and the mix."""
+    """Returns the settings and arrays of `Glow.contents`, and the scale."""
     settings, arrays = self.flow.contents()
-    if self.mix is None:
+    if self.scale is None:
       return settings, arrays
-    mix = {_MIX_MEAN: self.mix.mean, _MIX_RMS: self.mix.rms}
-    return {**settings, "shares": list(self.mix.shares)}, {**arrays, **mix}
+    return {**settings, "shares": [1.0]}, {**arrays, _MEAN: self.scale.mean, _RMS: np.array([self.scale.rms])}
 
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "FlowCalibration":
     """Returns the calibration of `contents`."""
-    # Without the mix, the rest describes the flow.
+    # Without the scale, the rest describes the flow.
     flow_settings, weights = dict(settings), dict(arrays)
-    mix = None
-    if "shares" in settings:
-      shares = parse_shares(flow_settings.pop("shares"))
-      mix = Mix(shares, weights.pop(_MIX_MEAN), weights.pop(_MIX_RMS))
+    scale = None
+    if flow_settings.pop("shares", None) is not None:
+      check_no_views(settings)
+      scale = Scale(weights.pop(_MEAN), float(weights.pop(_RMS).item()))
     flow = Glow.restore(flow_settings, weights)
-    if mix and (mix.mean.shape, mix.rms.shape) != ((flow.dim * len(mix.shares),), (len(mix.shares),)):
-      raise CalibrationError(f"the shapes of {_MIX_MEAN} and {_MIX_RMS} do not fit the flow")
-    return cls(flow, mix)
+    if scale and scale.mean.shape != (flow.dim,):
+      raise CalibrationError(f"the shape of {_MEAN} does not fit the flow")
+    return cls(flow, scale)
 
 
 def as_calibration(calibration: Calibration | Glow) -> Calibration:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.characters import Characters
-from bert_flow_tf.calibration.combined import Mix, SideBySide
+from bert_flow_tf.calibration.combined import Scale, SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
@@ -49,23 +49,23 @@ class AffineGraph(CalibrationGraph):
 
 
 class FlowGraph(CalibrationGraph):
-  """z = f(x) of a flow, of u or its mix x, with density and inverse, in the flow's dtype; in and out are float32."""
+  """z = f(x) of a flow, of u or scaled u, with density and inverse, in the flow's dtype; in and out are float32."""
 
   is_flow = True
 
-  def __init__(self, flow: Glow, mix: Mix | None, dtype: type):
+  def __init__(self, flow: Glow, scale: Scale | None, dtype: type):
     if flow.needs_initialization:
       raise CalibrationError("calibration: the flow is not fitted; fit or load it first", argument="calibration")
-    super().__init__("flow", mix.dim if mix else flow.dim, flow.dim, tf_variables(flow.weights))
-    self._flow, self._mix, self._dtype = flow, mix, dtype
+    super().__init__("flow", flow.dim, flow.dim, tf_variables(flow.weights))
+    self._flow, self._scale, self._dtype = flow, scale, dtype
 
   def transform(self, embeddings: tf.Tensor) -> tf.Tensor:
     """See the base class."""
-    return tf.cast(self._flow.transform(self._mixed(embeddings)), tf.float32)
+    return tf.cast(self._flow.transform(self._scaled(embeddings)), tf.float32)
 
   def log_prob(self, embeddings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """u float32 [n, dim] -> -log2 p(x) / output_dim and log p(x) in nats, float32 [n] each."""
-    bits = self._flow.bits_per_dim(self._mixed(embeddings))
+    bits = self._flow.bits_per_dim(self._scaled(embeddings))
     nats = bits * (-self.output_dim * math.log(2.0))
     return tf.cast(bits, tf.float32), tf.cast(nats, tf.float32)
 
@@ -73,10 +73,10 @@ class FlowGraph(CalibrationGraph):
     """z float32 [n, output_dim] -> x float32 [n, output_dim]."""
     return tf.cast(self._flow.inverse(latents), tf.float32)
 
-  def _mixed(self, embeddings):
-    if self._mix is None:
+  def _scaled(self, embeddings):
+    if self._scale is None:
       return embeddings
-    return tf.cast(self._mix(tf.cast(embeddings, self._dtype)), tf.float32)
+    return tf.cast(self._scale(tf.cast(embeddings, self._dtype)), tf.float32)
 
 
 class SideBySideGraph(CalibrationGraph):
@@ -121,7 +121,7 @@ def make_calibration_graph(calibration: Calibration | None, dim: int, dtype: typ
   if isinstance(calibration, SideBySide):
     return SideBySideGraph(calibration, dtype)
   if isinstance(calibration, FlowCalibration):
-    return FlowGraph(calibration.flow, calibration.mix, dtype)
+    return FlowGraph(calibration.flow, calibration.scale, dtype)
   if isinstance(calibration, LinearCalibration):
     return AffineGraph(calibration.name, *calibration.affine(), dtype)
   kind = type(calibration).__name__

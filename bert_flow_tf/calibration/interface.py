@@ -3,6 +3,7 @@
 import abc
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -50,3 +51,9 @@ class Calibration(abc.ABC):
     """Writes FOLDER/calibration.npz, which `load_calibration` reads; replaces an older one. Returns its path."""
     settings, arrays = self.contents()
     return archive.write(folder, KIND, {**settings, "encoder": self.encoder}, arrays)
+
+
+def check_no_views(settings: Mapping[str, Any]) -> None:
+  """Raises an OtherReleaseError for a calibration of concatenated embeddings, which only release 0.1.0 had."""
+  if len(settings.get("shares") or ()) > 1:
+    raise archive.OtherReleaseError("fitted by release 0.1.0 on its mix, which is another embedding now; fit it again")

@@ -1,14 +1,13 @@
 """Calibrations that mean and covariance determine: z = (u - shift) matrix, with a solver per method."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.combined import Mix, parse_shares, view_dim
-from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.interface import Calibration, check_no_views
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
@@ -130,19 +129,16 @@ METHODS = {
 class LinearCalibration(Calibration):
   """z = (u - shift) matrix, which `Moments` of u determine; it can be fitted in parts, also after it was loaded.
 
-  With shares, embeddings u are concatenated views, and the method gets x, their `Mix`. The moments of u are kept; they
-  determine the moments of x, so a fit in parts is exact here too. It computes in float64 and returns float32.
+  It computes in float64 and returns float32.
 
   Args:
     method: a key of `METHODS`.
     k: number of directions or exponent, for methods that take it; None for the method's default.
-    shares: share of each view; () if embeddings are not concatenated views.
   """
 
-  def __init__(self, method: str, k: float | None = None, shares: Sequence[float] = ()) -> None:
+  def __init__(self, method: str, k: float | None = None) -> None:
     self.method = method
     self.k = _k_of(method, k)
-    self.shares = parse_shares(shares)
     self._moments: Moments | None = None
     self._affine: Affine | None = None
 
@@ -155,7 +151,7 @@ class LinearCalibration(Calibration):
 
   @property
   def dim(self) -> int:
-    """Dimensions of the embeddings of the fit, all views together."""
+    """Dimensions of the embeddings of the fit."""
     return self._fitted().dim
 
   @property
@@ -167,7 +163,7 @@ class LinearCalibration(Calibration):
   def output_dim(self) -> int:
     """Dimensions of calibrated embeddings; of NATSV they do not depend on k."""
     if self._awaits_k:
-      return view_dim(self.dim, self.shares)
+      return self.dim
     return self.affine()[1].shape[1]
 
   @property
@@ -204,9 +200,9 @@ class LinearCalibration(Calibration):
     """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
     # An unknown encoder agrees with any.
     encoders = [each.encoder for each in (self, other) if each.encoder]
-    alike = (self.name, self.shares, self.dim) == (other.name, other.shares, other.dim)
+    alike = (self.name, self.dim) == (other.name, other.dim)
     if not alike or encoders[:1] != encoders[-1:]:
-      reason = "fits of different methods, shares, dimensions or encoders cannot be merged"
+      reason = "fits of different methods, dimensions or encoders cannot be merged"
       raise CalibrationError(f"{self.name} and {other.name}: {reason}")
     self._moments = self._fitted().merged(other._fitted())
     self._affine = None
@@ -275,18 +271,18 @@ class LinearCalibration(Calibration):
     moments = self._fitted()
     if not self._awaits_k:
       self.affine()  # an error here rather than after a load
-    settings = {"method": self.method, "k": self.k, "shares": list(self.shares), "count": moments.count}
+    settings = {"method": self.method, "k": self.k, "count": moments.count}
     return settings, {"mean": moments.mean, "scatter": moments.scatter}
 
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "LinearCalibration":
     """Returns the calibration of `contents`."""
     # A file that was written by others must fail here, and not in the numbers of a transform.
-    restored = cls(settings["method"], settings["k"], settings["shares"])
+    check_no_views(settings)
+    restored = cls(settings["method"], settings["k"])
     mean = np.asarray(arrays["mean"], np.float64)
     scatter = np.asarray(arrays["scatter"], np.float64)
-    whole = METHODS[restored.method].cross or restored.shares
-    expected = [mean.size] * (1 + bool(whole))
+    expected = [mean.size] * (1 + METHODS[restored.method].cross)
     if mean.ndim != 1 or list(scatter.shape) != expected or not np.isfinite([mean.sum(), scatter.sum()]).all():
       raise CalibrationError("arrays mean and scatter do not fit the settings, or are not finite")
     restored._moments = Moments(int(settings["count"]), mean, scatter)
@@ -300,20 +296,14 @@ class LinearCalibration(Calibration):
     return self._moments
 
   def _moments_of(self, rows):
-    view_dim(rows.shape[1], self.shares)
-    return Moments.of(rows, METHODS[self.method].cross or bool(self.shares))
+    return Moments.of(rows, METHODS[self.method].cross)
 
   def _solver(self, moments: Moments) -> Callable[[Any], Affine]:
     """Returns the function k -> `Affine` of u for its moments."""
     if moments.count < 2:
       raise CalibrationError(f"embeddings: {self.name} needs at least 2 sentences, got {moments.count}", "embeddings")
     solve = METHODS[self.method].solve
-    if not self.shares:
-      return lambda k: solve(moments, k)
-    # The method sees the mix; its solution is rewritten for u.
-    mix = Mix.of(moments, self.shares)
-    mixed = mix.moments(moments)
-    return lambda k: mix.affine(solve(mixed, k)[1])  # the shift is the mean of the mix, which is 0
+    return lambda k: solve(moments, k)
 
 
 def _k_of(method: str, k: Any) -> Any:

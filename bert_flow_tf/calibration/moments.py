@@ -32,8 +32,6 @@ class Moments:
   count: int
   mean: np.ndarray  # float64 [dim]
   scatter: np.ndarray  # float64 [dim, dim], or only its diagonal, [dim]
-  # Mean square of the numbers that were combined to x, float64 [dim]: x has their rounding errors.
-  rounded: np.ndarray | None = None
 
   @classmethod
   def of(cls, rows: np.ndarray, cross: bool) -> "Moments":
@@ -72,9 +70,7 @@ class Moments:
 
   @property
   def mean_square(self) -> np.ndarray:
-    """Mean of x^2 of each dimension, float64 [dim], or `rounded`: the scale of x's rounding errors."""
-    if self.rounded is not None:
-      return self.rounded
+    """Mean of x^2 of each dimension, float64 [dim]: the scale of x's rounding errors."""
     return self.variance + self.mean**2
 
   @functools.cached_property

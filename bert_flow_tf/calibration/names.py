@@ -136,11 +136,11 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
   raise ConfigError(message, argument="calibration")
 
 
-def make_calibration(spec: CalibrationSpec | str, shares: Sequence[float] = ()) -> LinearCalibration:
-  """Returns a calibration that is not fitted; not the flow or auto, which `training` makes. For shares see `Mix`."""
+def make_calibration(spec: CalibrationSpec | str) -> LinearCalibration:
+  """Returns a calibration that is not fitted; not the flow or auto, which `training` makes."""
   if isinstance(spec, str):
     spec = parse_calibration(spec)
   if spec.method not in METHODS or spec.second or spec.characters:
     needs = "auto and characters need sentences, as SentenceModel.fit takes them; fit_calibration fits flows"
     raise ConfigError(f"calibration={spec.name}: {needs}; for vectors take soft-whitening", "calibration")
-  return LinearCalibration(spec.method, spec.k, shares)
+  return LinearCalibration(spec.method, spec.k)

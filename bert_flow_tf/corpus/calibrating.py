@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
-from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import clear_leftovers, owned, read_json, write_text, writing
@@ -39,7 +37,6 @@ def fit_files(
   calibration: str,
   output: str,
   vectors_of: str | None = None,
-  shares: Sequence[float] | None = None,
   show_progress: bool = True,
   **settings: Any,
 ) -> Calibration:
@@ -52,7 +49,6 @@ def fit_files(
   if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
-  shares = _embedded_shares(files) if shares is None else parse_shares(shares)
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
   # A flow's checkpoints are in OUTPUT.fit until the calibration is saved.
   with owned(work, "output"):
@@ -60,7 +56,7 @@ def fit_files(
       if path.name not in _OF_FIT:
         raise ConfigError(f"output={output}: {work} holds {path.name}, which is not of a fit; move it", "output")
     folder = work if spec.method == FLOW else None
-    settings |= {"folder": folder, "show_progress": show_progress, "shares": shares}
+    settings |= {"folder": folder, "show_progress": show_progress}
     fitted = fit_calibration(_arrays(files), spec.name, vectors_of, **settings)
     fitted.save(output)
     # First the file that names the checkpoints: a run that is killed here is fitted again, and misses none of them.
@@ -95,21 +91,6 @@ def apply_to_files(
         counts[name] = file.write(target / name, calibration.transform, calibration.output_dim)
         logging.info("%s: %s", target / name, counted(counts[name], "vector"))
   return counts
-
-
-def _embedded_shares(files):
-  """Returns the shares of the views that bert-flow embed wrote to the files; () for one embedding or other files."""
-  of_folders = set()
-  for folder in {file.path.parent for file in files}:
-    shares = ()
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, ConfigError):
-      about = read_json(folder / MANIFEST)
-      if "calibration" not in about:
-        shares = parse_pooling(about["encoder"]["sentence_embedding_type"], 1).shares
-    of_folders.add(shares)
-  if len(of_folders) > 1:
-    raise ConfigError("vectors: some are concatenated views with other shares than others; fit on one kind", "vectors")
-  return of_folders.pop()
 
 
 def _arrays(files):

@@ -70,7 +70,7 @@ class EncoderIdentity(_Identity):
     name: name or folder of the encoder; does not decide.
     weights_sha256: hexadecimal SHA-256 of BERT's weights.
     tokenizer_sha256: hexadecimal SHA-256 of the vocabulary and the tokenizer's settings.
-    pooling: kind and blocks, ("mean", 1, 4).
+    pooling: `Pooling.identity`: kind and blocks, ("mean", 1, 4).
     architecture: settings of BERT that change its output and no weight.
     settings: the encoder's settings, with the values of its files in place of None.
     token_weights_sha256: hexadecimal SHA-256 of the table of weights; None for uniform.
@@ -79,7 +79,7 @@ class EncoderIdentity(_Identity):
   name: str
   weights_sha256: str
   tokenizer_sha256: str
-  pooling: tuple[str | int, ...]
+  pooling: tuple[str | int | float, ...]
   architecture: dict[str, Any]
   settings: EncoderSettings
   token_weights_sha256: str | None = None

@@ -33,6 +33,7 @@ class _Batch(NamedTuple):
   weights: tf.Tensor
   pooled_output: tf.Tensor | None
   word_rows: tf.Tensor | None
+  share: float | None
 
 
 class _PoolingRule(NamedTuple):
@@ -100,9 +101,14 @@ def _words(batch: _Batch) -> tf.Tensor:
 
 
 def _mix(batch: _Batch) -> tf.Tensor:
+  """Returns share * w / |w| + (1 - share) * m / |m| of the words' mean w and the blocks' mean m."""
+  return batch.share * _unit(_words(batch)) + (1.0 - batch.share) * _unit(_mean(batch))
+
+
+def _unit(rows):
   import tensorflow as tf
 
-  return tf.concat([_words(batch), _mean(batch)], axis=-1)
+  return tf.math.divide_no_nan(rows, tf.norm(rows, axis=1, keepdims=True))
 
 
 KINDS: dict[str, Callable[[_Batch], tf.Tensor]] = {
@@ -129,7 +135,7 @@ POOLINGS = {
   "cls-token": _PoolingRule("token", _last_block, declared=("cls", "cls_token")),
   "max": _PoolingRule("max", _last_block, "the maximum over the tokens", declared=("max", "max_tokens")),
   WORD_ROWS: _PoolingRule("words", _no_blocks, "the word embeddings alone"),
-  "mix-S": _PoolingRule("mix", _last_block, "word-rows with share S, and avg, concatenated; mix = mix-0.6"),
+  "mix-S": _PoolingRule("mix", _last_block, "S word-rows + (1 - S) avg, each divided by its length; mix = mix-0.6"),
 }
 _HELP = [f"{name} ({values.help})" if values.help else name for name, values in POOLINGS.items()]
 ALLOWED = ", ".join(_HELP)
@@ -142,14 +148,20 @@ class Pooling:
   """Pooling of hidden states, resolved for a model's number of blocks.
 
   `blocks` are the numbers of the transformer's blocks, 1 is the first; also their indices among transformers'
-  `hidden_states`, whose 0 is the embedding layer. `shares`: weights of concatenated views in a calibration's mix.
+  `hidden_states`, whose 0 is the embedding layer. `share`: weight of the words in a mix; None for other kinds.
   """
 
   name: str
   kind: str
   blocks: tuple[int, ...]
   num_hidden_layers: int
-  shares: tuple[float, ...] = ()
+  share: float | None = None
+
+  @property
+  def identity(self) -> tuple[str | int | float, ...]:
+    """What decides an embedding: ("mean", 1, 4), ("mix", 4, 0.6)."""
+    shares = () if self.share is None else (self.share,)
+    return (self.kind, *self.blocks, *shares)
 
   @property
   def reads_words(self) -> bool:
@@ -162,7 +174,7 @@ class Pooling:
       return word_size
     if self.kind == "concat":
       return hidden_size * len(self.blocks)
-    return hidden_size * max(len(self.shares), 1)
+    return hidden_size
 
   def describe(self, token_weights: str | None = None) -> str:
     """Returns a line for the log with the pooled blocks; `token_weights`: name of the weights, None for equal ones."""
@@ -187,7 +199,8 @@ class Pooling:
     """
     import tensorflow as tf
 
-    batch = _Batch([hidden_states[block] for block in self.blocks], weights, pooled_output, word_rows)
+    states = [hidden_states[block] for block in self.blocks]
+    batch = _Batch(states, weights, pooled_output, word_rows, self.share)
     return tf.cast(KINDS[self.kind](batch), tf.float32)
 
 
@@ -200,7 +213,7 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
     match = re.fullmatch(pattern, text, re.ASCII)
     if not match:
       continue
-    n, shares = 0, ()
+    n, share = 0, None
     if name.endswith("-N"):
       digits = match[1]
       if values.last_digit:
@@ -212,8 +225,7 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
       share = float(match[1] or _SHARE)
       if not share:
         continue
-      shares = (share, 1.0 - share)
-    return Pooling(text, values.kind, values.blocks(num_hidden_layers, n), num_hidden_layers, shares)
+    return Pooling(text, values.kind, values.blocks(num_hidden_layers, n), num_hidden_layers, share)
   raise ConfigError(
     f"sentence_embedding_type={text}: expected one of {ALLOWED}, with 0 < S < 1; N is 1 to {num_hidden_layers}, the "
     "blocks of this model",

@@ -245,7 +245,7 @@ class TextEncoder(abc.ABC):
       name=saved_name,
       weights_sha256=self.weights_checksum,
       tokenizer_sha256=self.tokenizer.checksum,
-      pooling=(pooling.kind, *pooling.blocks),
+      pooling=pooling.identity,
       architecture=architecture,
       settings=EncoderSettings.of(**settings),
       token_weights_sha256=table_sha256,

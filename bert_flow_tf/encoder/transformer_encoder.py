@@ -207,9 +207,6 @@ class TransformerEncoder(TextEncoder):
     if pooling.kind == "cls" and not self.has_pooler:
       problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
-    if self.truncate_dim is not None and pooling.shares:
-      problem = f"{argument}={name} concatenates two embeddings, of which no first dimensions can be kept"
-      raise ConfigError(f"truncate_dim={self.truncate_dim}: {problem}; choose another pooling", "truncate_dim")
     return pooling
 
   @functools.cached_property

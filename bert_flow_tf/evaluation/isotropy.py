@@ -1,7 +1,6 @@
 """Isotropy of embeddings: IsoScore, singular values, and a warning where no cone is left to remove."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,12 +67,9 @@ def sample(embeddings: Any) -> Any:
   return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
 
 
-def has_cone(embeddings: np.ndarray, shares: Sequence[float] = ()) -> bool:
+def has_cone(embeddings: np.ndarray) -> bool:
   """Returns whether embeddings [n, dim] lie in a narrow cone or in few directions, or are too few to tell."""
   rows = np.asarray(sample(embeddings), np.float64)
-  # Of concatenated views with shares, the last view is the encoder's.
-  if shares:
-    rows = np.split(rows, len(shares), axis=1)[-1]
   n, dim = rows.shape
   measures = spread(rows)
   is_narrow = measures["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
@@ -81,31 +77,17 @@ def has_cone(embeddings: np.ndarray, shares: Sequence[float] = ()) -> bool:
   return is_narrow or has_few_directions or n <= 2 * dim
 
 
-def log_cone(embeddings: np.ndarray, shares: Sequence[float] = (), for_similarity: bool = False) -> dict[str, Any]:
+def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, Any]:
   """Logs and returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
 
-  `shares`: shares of concatenated views, which are measured as their weighted sum. `for_similarity`: whether the
-  encoder was trained for similarity. A small BERT that a user trained, and means of word embeddings, have no cone even
-  where a calibration helps: they get no warning.
+  `for_similarity`: whether the encoder was trained for similarity. A small BERT that a user trained, and means of word
+  embeddings, have no cone even where a calibration helps: they get no warning.
   """
   rows = np.asarray(sample(embeddings), np.float64)
-  measured = "embeddings"
-  if shares:
-    measured = "weighted sum of the views"
-    rows = _weighted_sum(np.split(rows, len(shares), axis=1), shares)
   measures: dict[str, Any] = dict(spread(rows))
   cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
-  logging.info("%s: mean cosine of random pairs %.2f, participation ratio %.3f", measured, cosine, ratio)
-  if for_similarity and not has_cone(embeddings, shares):
+  logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
+  if for_similarity and not has_cone(embeddings):
     measures["warning"] = _NO_CONE
     logging.warning("%s", _NO_CONE)
   return measures
-
-
-def _weighted_sum(views, shares):
-  """Returns the sum of views [n, dim], each divided by its deviation from its mean, by their shares."""
-  total = np.zeros_like(views[0])
-  for view, share in zip(views, shares, strict=True):
-    deviation = np.sqrt(np.mean(np.sum((view - view.mean(axis=0)) ** 2, axis=1)))
-    total += share * view / (deviation or 1.0)
-  return total

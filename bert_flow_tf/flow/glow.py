@@ -296,7 +296,7 @@ class Glow(FlowLayer):
   @classmethod
   def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "Glow":
     """Returns the flow of `contents`; raises any error if they describe no flow."""
-    # A linear calibration, or a flow on a mix of views, is more than this class can compute.
+    # A linear calibration, or a flow with a scale, is more than this class can compute.
     arguments = dict(settings)
     if arguments.pop("method") != _METHOD or "shares" in arguments:
       raise FlowError("it is another calibration, or more than a flow; load it with load_calibration")

@@ -25,6 +25,10 @@ _SETTINGS = "settings.json"
 _ARRAY = ".npy"
 
 
+class OtherReleaseError(BertFlowError):
+  """A file is whole, but of a release that this one does not read."""
+
+
 def path_of(folder: str | os.PathLike, kind: str) -> pathlib.Path:
   """Returns the path of the file of a kind in a folder."""
   return pathlib.Path(folder, f"{kind}.npz")
@@ -72,6 +76,8 @@ def opened(
     yield _read(path, kind)
   except FileNotFoundError as missing:
     raise error(f"{path}: no such file; expected the folder of a saved {kind}") from missing
+  except OtherReleaseError as reason:
+    raise error(f"{path}: {reason}") from reason
   # Damaged bytes and wrong settings raise more kinds of errors than zipfile and NumPy document.
   except Exception as reason:
     described = str(reason) if isinstance(reason, BertFlowError) else f"{type(reason).__name__}: {reason}"
@@ -94,5 +100,5 @@ def _read(path: pathlib.Path, kind: str) -> tuple[dict[str, Any], dict[str, np.n
   if settings_kind != kind:
     raise ValueError(f"kind is {settings_kind!r}, expected {kind!r}")
   if version != FORMAT_VERSION:
-    raise BertFlowError(f"format_version {version}, expected {FORMAT_VERSION}; a later bert-flow-tf may read it")
+    raise OtherReleaseError(f"format_version {version}, expected {FORMAT_VERSION}; a later bert-flow-tf may read it")
   return settings, arrays

@@ -148,7 +148,7 @@ class FlowRun:
     for spec in specs:
       model.check_fit(spec, settings.run.encoder_dropout)
       if spec.method == FLOW:
-        self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs), model.shares)
+        self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs))
         check_claim(self.folder / "checkpoints", {**settings.flow.identity(), "steps": self._steps})
     self._devices = log_devices(strategy)
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)

@@ -75,7 +75,7 @@ _VECTORS = Tensor("float32", ("n", "dim"), 0.0)
 _LENGTHS = Tensor("int32", ("n",), 2)
 _INVERSE = Signature(
   "inverse",
-  "latent of the flow, not normalized -> embedding before calibration, or the mix of its views",
+  "latent of the flow, not normalized -> embedding before calibration",
   {"latent": Tensor("float32", ("n", "latent_dim"), 0.0)},
   {"pooled": Tensor("float32", ("n", "latent_dim"))},
   needs_flow=True,

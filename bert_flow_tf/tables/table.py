@@ -27,7 +27,7 @@ TERMS = {
   "avg-first-last": "embedding: mean of the first and the last block's; the paper's last2avg",
   "word-rows": "embedding: mean of the rows of the word-embedding matrix, each divided by its length",
   "static": "word-rows of an encoder without its transformer",
-  "mix": "embedding: word-rows and avg as two views of a sentence, with shares 0.6 and 0.4; mix-S: S and 1 - S",
+  "mix": "embedding: 0.6 word-rows + 0.4 avg, each divided by its length; mix-S: S and 1 - S",
   "output": "embedding: the vectors that a SavedModel gives",
   "idf": "token weights: the logarithm of inverse document frequency to the power 0.75; idf-1: to the power 1",
   "QNLI, MRPC": "99 % of the sentences of QNLI, and 79 % of MRPC's train split, are in the text in which the packaged "

@@ -252,7 +252,6 @@ class Workbench:
     if recipe.embedding in CONTROLS:
       return {**key, "identical": "tied"}  # 0.1 stored their cosines with their rounding
     key["encoder"] = encoder.fingerprint([], recipe.embedding, self._max_seq_length)
-    key["shares"] = encoder.pooling(recipe.embedding).shares
     if recipe.calibration == NONE:
       return key
     spec, corpus = parse_calibration(recipe.calibration), self.inputs.corpus(recipe.corpus, task)

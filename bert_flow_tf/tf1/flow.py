@@ -73,15 +73,15 @@ def start_as_published(flow: Glow, seed: int) -> None:
 
 def without_scale(calibration: FlowCalibration) -> Glow:
   """Returns a flow that includes the scale of the fit, for which checkpoints have no place."""
-  flow, mix = calibration.flow, calibration.mix
-  if mix is None or len(mix.shares) > 1:
+  flow, fitted = calibration.flow, calibration.scale
+  if fitted is None:
     return flow
   # ((u - mean) / rms + b) exp(3 logs) = (u + rms b - mean) exp(3 logs - log rms)
   variables = flow.tf1_variables()
   actnorm = "revnet_0/revnet_step_0/actnorm"
   center, scale = f"{actnorm}/actnorm_center/b", f"{actnorm}/actnorm_scale/logs"
-  rms = mix.rms[0]
-  variables[center] = (rms * variables[center] - mix.mean).astype(np.float32)
+  rms = fitted.rms
+  variables[center] = (rms * variables[center] - fitted.mean).astype(np.float32)
   variables[scale] = (variables[scale] - np.log(rms) / LOGSCALE_FACTOR).astype(np.float32)
   return make_flow(variables)
 

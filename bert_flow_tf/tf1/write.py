@@ -56,11 +56,11 @@ def _load_flow(folder: str) -> FlowCalibration:
   """Returns the calibration of a flow alone, fitted and of float32."""
   with naming("flow_folder"):
     calibration = load_calibration(folder)
-  if isinstance(calibration, FlowCalibration) and (calibration.mix is None or len(calibration.mix.shares) == 1):
+  if isinstance(calibration, FlowCalibration):
     flow = calibration.flow
     if flow.dtype == "float32" and not flow.needs_initialization:
       return calibration
-  expected = "expected a fitted flow of float32, without views"
+  expected = "expected a fitted flow of float32"
   raise ConfigError(f"flow_folder={folder}: got the calibration {calibration.name}; {expected}", "flow_folder")
 
 

@@ -1,7 +1,6 @@
 """Fit of a calibration on vectors of any program."""
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ def fit_calibration(
   strategy: tf.distribute.Strategy | str | None = None,
   folder: str | os.PathLike | None = None,
   show_progress: bool = True,
-  shares: Sequence[float] = (),
   **settings: Any,
 ) -> Calibration:
   """Fits a calibration on vectors of any program, without labels; `SentenceModel.fit` does it on sentences.
@@ -43,8 +41,6 @@ def fit_calibration(
     strategy: see `SentenceModel.fit`.
     folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
     show_progress: whether the flow's fit shows its progress.
-    shares: share of each view, with sum 1, if the vectors are v concatenated views [n, v * d]: the calibration gets
-      their `Mix`, in which each view is centered and divided by its root mean square. () if not.
     **settings: fields of `training.settings.FlowSettings`, for the flow alone.
 
   Raises:
@@ -59,4 +55,4 @@ def fit_calibration(
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress)
-  return fitter.fit(spec, FitVectors(vectors, vectors_of=vectors_of, dev=dev, shares=shares), flow_settings)
+  return fitter.fit(spec, FitVectors(vectors, vectors_of=vectors_of, dev=dev), flow_settings)

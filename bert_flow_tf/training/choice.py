@@ -49,7 +49,6 @@ def choose_calibration(
   identity: EncoderIdentity,
   sentences: Sequence[str],
   rows: np.ndarray,
-  shares: Sequence[float] = (),
   seed: int = 0,
   batch_size: int = 64,
 ) -> Choice:
@@ -65,7 +64,7 @@ def choose_calibration(
   # Fit each candidate, and compare what it makes of the sentences and their mixtures.
   fitted, scores = {}, {}
   for name in AUTO_CANDIDATES:
-    calibration = make_calibration(name, shares).fit(rows)
+    calibration = make_calibration(name).fit(rows)
     of_originals = low_dim(calibration.transform(originals), identity.low_dim)
     of_mixed = low_dim(calibration.transform(mixed), identity.low_dim)
     fitted[name] = calibration
@@ -77,9 +76,9 @@ def choose_calibration(
   agreement = {name: scores[name] for name in best_first}
   ranking = ", ".join(f"{name} {score:.2f}" for name, score in agreement.items())
   logging.info("auto: agreement with mixtures of %d sentences, x 100: %s", len(mixtures.originals), ranking)
-  are_words = encoder.pooling(identity.sentence_embedding_type).kind == "words"
-  if not are_words and not isotropy.has_cone(rows, shares):
+  reads_words = encoder.pooling(identity.sentence_embedding_type).reads_words
+  if not reads_words and not isotropy.has_cone(rows):
     logging.info("auto: %s, because %s", NONE, _NO_CONE)
-    return Choice(make_calibration(NONE, shares).fit(rows), agreement, len(mixtures.originals), seed, _NO_CONE)
+    return Choice(make_calibration(NONE).fit(rows), agreement, len(mixtures.originals), seed, _NO_CONE)
   logging.info("auto: %s selected. This compares calibrations; it does not tell whether one helps", best_first[0])
   return Choice(fitted[best_first[0]], agreement, len(mixtures.originals), seed)

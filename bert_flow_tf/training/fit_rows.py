@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.calibration.combined import parse_shares
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -75,11 +74,6 @@ class FitSentences:
     return self._encoder.dim(self._fitted_for.sentence_embedding_type)
 
   @property
-  def shares(self) -> tuple[float, ...]:
-    """Share of each view that the pooling concatenates; () for one embedding."""
-    return self._pooling.shares
-
-  @property
   def num_pairs(self) -> int:
     """Number of pairs for a flow."""
     return len(self.pairs)
@@ -123,16 +117,14 @@ class FitSentences:
     from bert_flow_tf.training.choice import choose_calibration
 
     rows = self.all()
-    return choose_calibration(
-      self._encoder, self._fitted_for, self.occurrences, rows, self.shares, seed, self._batch_size
-    )
+    return choose_calibration(self._encoder, self._fitted_for, self.occurrences, rows, seed, self._batch_size)
 
   def _embed(self, pairs):
     arguments = self._fitted_for.settings.pooling_arguments()
     return Embeddings(self._encoder, [pairs], self._batch_size, self._cache, self._show_progress, **arguments)
 
   def _log(self, embeddings):
-    isotropy.log_cone(embeddings.values, self.shares, self._encoder.is_for_similarity(self._pooling))
+    isotropy.log_cone(embeddings.values, self._encoder.is_for_similarity(self._pooling))
 
 
 class FitVectors:
@@ -142,13 +134,10 @@ class FitVectors:
     vectors: numbers [n, dim]; a tuple of two such arrays, the sides of pairs; or a list of arrays, read in parts.
     vectors_of: description of the vectors, or None.
     dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
-    shares: share of each view, if the vectors are concatenated views; else ().
   """
 
-  def __init__(
-    self, vectors: Any, *, vectors_of: str | None = None, dev: Dev | None = None, shares: Sequence[float] = ()
-  ) -> None:
-    self.key, self.shares = object(), parse_shares(shares)
+  def __init__(self, vectors: Any, *, vectors_of: str | None = None, dev: Dev | None = None) -> None:
+    self.key = object()
     if isinstance(vectors, tuple):
       shapes = [np.shape(side) for side in vectors]
       if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2:

@@ -3,13 +3,13 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.combined import side_by_side, view_dim
+from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
@@ -23,7 +23,7 @@ from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.loop import LoopResult
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.settings import FlowSettings
-from bert_flow_tf.training.sources import EmbeddingPairs, MixedPairs, SentencePairsWithDropout
+from bert_flow_tf.training.sources import EmbeddingPairs, ScaledPairs, SentencePairsWithDropout
 from bert_flow_tf.training.strategies import make_strategy
 from bert_flow_tf.training.workers import worker_failures
 
@@ -107,15 +107,15 @@ class Fitter:
     from bert_flow_tf.training.linear_fit import fit_linear
 
     gold = rows.gold() if part.k_on_dev else None
-    return fit_linear(part, rows.all(), gold, rows.shares)
+    return fit_linear(part, rows.all(), gold)
 
   def _fit_flow(self, rows, settings):
     settings = settings.for_pairs(rows.num_pairs)
-    trainer = self._trainer(settings, view_dim(rows.dim, rows.shares))
+    trainer = self._trainer(settings, rows.dim)
     source = rows.flow_pairs(lambda num_pairs: trainer.pairs_seen(num_pairs, settings.epochs))
-    self.flow, self.flow_fit = fit_flow(trainer, source, settings.epochs, rows.shares, self._flow_scores)
+    self.flow, self.flow_fit = fit_flow(trainer, source, settings.epochs, self._flow_scores)
     if self._keep_trainers:  # the next fit changes the trainer's own flow
-      self.flow = FlowCalibration(self.flow.flow.copy(), self.flow.mix)
+      self.flow = FlowCalibration(self.flow.flow.copy(), self.flow.scale)
     return self.flow
 
   def _trainer(self, settings, dim):
@@ -151,10 +151,9 @@ def settings_of_fit(spec: CalibrationSpec, given: Mapping[str, Any], dev: Any) -
   return FlowSettings(**given)
 
 
-def check_flow(settings: FlowSettings, dim: int, num_pairs: int, shares: Sequence[float] = ()) -> int:
+def check_flow(settings: FlowSettings, dim: int, num_pairs: int) -> int:
   """Checks what a flow's fit on embeddings [., dim] needs before anything is embedded; returns its number of steps."""
-  size = view_dim(dim, shares)
-  check_arguments(settings.config, size, settings.actnorm_init, settings.permutation, settings.seed, "float32")
+  check_arguments(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed, "float32")
   return num_steps(num_pairs, settings.train_batch_size, settings.epochs)
 
 
@@ -187,18 +186,15 @@ def fit_flow(
   trainer: Trainer,
   source: EmbeddingPairs | SentencePairsWithDropout,
   epochs: float,
-  shares: Sequence[float] = (),
   flow_scores: FlowScores | None = None,
 ) -> tuple[FlowCalibration, LoopResult]:
-  """Fits the trainer's flow on pairs, whose views are mixed first; for `flow_scores` see `Fitter`."""
-  mix = None
-  if not shares and isinstance(source, EmbeddingPairs) and 0 < source.deviation() < _MIN_DEVIATION:
+  """Fits the trainer's flow on pairs, scaled if they are too small; for `flow_scores` see `Fitter`."""
+  scale = None
+  if isinstance(source, EmbeddingPairs) and 0 < source.deviation() < _MIN_DEVIATION:
     logging.info("flow: the embeddings deviate by %.1e from their mean; the flow gets them scaled", source.deviation())
-    shares = (1.0,)
-  if shares and isinstance(source, EmbeddingPairs):
-    source = MixedPairs(source, shares)
-    mix = source.mix
-  calibration = FlowCalibration(trainer.flow, mix)
+    source = ScaledPairs(source)
+    scale = source.scale
+  calibration = FlowCalibration(trainer.flow, scale)
 
   def scores(step):
     return flow_scores(calibration, step) if flow_scores else {}

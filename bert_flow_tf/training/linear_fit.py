@@ -1,6 +1,5 @@
 """Fit of a calibration that needs no training steps, on embeddings."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,9 @@ from bert_flow_tf.training.fit_rows import Dev
 _OUTLIER = 1e3
 
 
-def fit_linear(
-  spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None, shares: Sequence[float] = ()
-) -> Any:
+def fit_linear(spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None) -> Any:
   """Fits a `LinearCalibration` on rows [n, dim], whole or in parts, and chooses an open k on dev."""
-  fitted = make_calibration(spec, shares)
+  fitted = make_calibration(spec)
   if isinstance(rows, list):
     for part in rows:
       fitted.partial_fit(part)

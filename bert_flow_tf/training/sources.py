@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.combined import Mix
+from bert_flow_tf.calibration.combined import Scale
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -85,26 +85,26 @@ class EmbeddingPairs:
     return features
 
 
-class MixedPairs(EmbeddingPairs):
-  """Pairs of concatenated views, mixed where they are read by a `mix` that is fitted on all of them."""
+class ScaledPairs(EmbeddingPairs):
+  """Pairs that are scaled where they are read, by a `scale` that is fitted on all of them."""
 
-  def __init__(self, source: EmbeddingPairs, shares: Sequence[float]) -> None:
-    self._source, self.mix = source, Mix.of(source.moments(), shares)
+  def __init__(self, source: EmbeddingPairs) -> None:
+    self._source, self.scale = source, Scale.of(source.moments())
 
   def __len__(self) -> int:
     return len(self._source)
 
   def fingerprint(self) -> str:
-    """Returns the fingerprint of the pairs, and the shares."""
-    return f"{self._source.fingerprint()} shares {self.mix.shares}"
+    """Returns the fingerprint of the pairs, marked as scaled."""
+    return f"{self._source.fingerprint()} shares (1.0,)"  # as in release 0.1.0
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
 
-    def mixed(side):
-      return tf.cast(self.mix(tf.cast(side, tf.float64)), tf.float32)
+    def scaled(side):
+      return tf.cast(self.scale(tf.cast(side, tf.float64)), tf.float32)
 
-    return self._source.features(positions).map(lambda a, b: (mixed(a), mixed(b)))
+    return self._source.features(positions).map(lambda a, b: (scaled(a), scaled(b)))
 
 
 class VectorPairs(EmbeddingPairs):

@@ -1,4 +1,4 @@
-"""What the calibrations' tests share: embeddings shaped like BERT's, views of them, and every method by name."""
+"""What the calibrations' tests share: embeddings shaped like BERT's, and every method by name."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ NAMES = (
   "soft-whitening",
   "soft-whitening-0.3",
 )
-D, SHARES = 8, (0.6, 0.4)
+D = 8
 
 
 def cone(rows, dim, seed=0):
@@ -25,23 +25,6 @@ def cone(rows, dim, seed=0):
   u += 2 * rng.standard_normal(dim)
   u[:, 0] *= 10.0
   return u.astype(np.float32)
-
-
-def views(rows, seed=0, d=D):
-  """Returns two views, float32 [rows, 2 d], of which the second is a hundred times as large."""
-  return np.concatenate([cone(rows, d, seed), 100 * cone(rows, d, seed + 50)], axis=1)
-
-
-def mixed(u, shares=SHARES, fitted_on=None):
-  """Returns the mix of views u, float64 [n, d], by the definition; u itself without shares."""
-  u, fit = np.asarray(u, np.float64), np.asarray(u if fitted_on is None else fitted_on, np.float64)
-  if not shares:
-    return u
-  x = 0
-  for share, part, of in zip(shares, np.split(u, len(shares), axis=1), np.split(fit, len(shares), axis=1), strict=True):
-    rms = np.sqrt(np.mean(np.sum((of - of.mean(axis=0)) ** 2, axis=1)))
-    x = x + share * (part - of.mean(axis=0)) / rms if rms else x
-  return x
 
 
 def close(actual, expected, tolerance=2e-6):

@@ -1,4 +1,4 @@
-"""The laws of every calibration of METHODS, of embeddings and of views; the reference is NumPy's SVD of the rows."""
+"""The laws of every calibration of METHODS; the reference is NumPy's SVD of the rows."""
 
 import numpy as np
 import pytest
@@ -10,16 +10,15 @@ from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.linear import METHODS
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
 from bert_flow_tf.errors import CalibrationError
-from tests.calibration.cases import NAMES, SHARES, D, close, cone, cosines, mixed, views
+from tests.calibration.cases import NAMES, D, close, cone, cosines
 from tests.testing import rejected
 
 every_name = pytest.mark.parametrize("name", NAMES)
-with_and_without_views = pytest.mark.parametrize("shares", [(), SHARES], ids=["", "views"])
 
 
-def draw(shares, rows=300, seed=0):
-  """Returns embeddings of D dimensions, or views of them."""
-  return views(rows, seed) if shares else cone(rows, D, seed)
+def draw(rows=300, seed=0):
+  """Returns embeddings of D dimensions."""
+  return cone(rows, D, seed)
 
 
 def null(rows, k):
@@ -55,13 +54,12 @@ def test_the_names_have_every_method():
 
 
 @every_name
-@with_and_without_views
-def test_against_the_reference(name, shares):
-  u, new = draw(shares), draw(shares, 50, 1)
-  calibration = make_calibration(name, shares).fit(u)
-  transform = reference(name, mixed(u, shares))
+def test_against_the_reference(name):
+  u, new = draw(), draw(50, 1)
+  calibration = make_calibration(name).fit(u)
+  transform = reference(name, np.float64(u))
   for rows in (u, new):
-    actual, expected = calibration.transform(rows), transform(mixed(rows, shares, u))
+    actual, expected = calibration.transform(rows), transform(np.float64(rows))
     assert actual.dtype == np.float32 and actual.shape == expected.shape == (len(rows), calibration.output_dim)
     np.testing.assert_allclose(cosines(actual), cosines(expected), atol=1e-5)
     if "whitening" in name:  # a direction and its opposite serve alike
@@ -71,32 +69,30 @@ def test_against_the_reference(name, shares):
 
 
 @every_name
-@with_and_without_views
 @pytest.mark.parametrize("cuts", [[0, 0, 1], [299], [5, 5, 100, 101], list(range(1, 300, 7))])
-def test_fitted_in_parts_and_merged(name, shares, cuts, tmp_path):
-  u = draw(shares)
-  expected = make_calibration(name, shares).fit(u).transform(u)
-  parts = make_calibration(name, shares)
+def test_fitted_in_parts_and_merged(name, cuts, tmp_path):
+  u = draw()
+  expected = make_calibration(name).fit(u).transform(u)
+  parts = make_calibration(name)
   for batch in np.split(u, cuts):
     assert parts.partial_fit(batch) is parts
   close(parts.transform(u), expected, 1e-5)
   # Two that were fitted apart, one of them saved and loaded between.
-  make_calibration(name, shares).fit(u[120:]).save(tmp_path / "second")
-  merged = make_calibration(name, shares).fit(u[:120])
+  make_calibration(name).fit(u[120:]).save(tmp_path / "second")
+  merged = make_calibration(name).fit(u[:120])
   assert merged.merge(load_calibration(tmp_path / "second")) is merged
   close(merged.transform(u), expected, 1e-5)
   assert parts.count == merged.count == 300
 
 
 @pytest.mark.parametrize("name", [*NAMES, "natsv", "sn+natsv"])
-@with_and_without_views
-def test_saved_and_loaded_is_exact_and_can_be_fitted_further(name, shares, tmp_path):
-  u, more = draw(shares, 60), draw(shares, 30, 1)
-  calibration = make_calibration(name, shares).fit(u)
+def test_saved_and_loaded_is_exact_and_can_be_fitted_further(name, tmp_path):
+  u, more = draw(60), draw(30, 1)
+  calibration = make_calibration(name).fit(u)
   calibration.encoder = {"name": "mini"}
   assert calibration.save(tmp_path / "a/folder") == tmp_path / "a/folder/calibration.npz"
   loaded = load_calibration(tmp_path / "a/folder")
-  for attribute in ("name", "shares", "dim", "count", "output_dim", "encoder"):
+  for attribute in ("name", "dim", "count", "output_dim", "encoder"):
     assert getattr(loaded, attribute) == getattr(calibration, attribute)
   if name.endswith("natsv"):
     gold = np.arange(30.0)
@@ -106,10 +102,9 @@ def test_saved_and_loaded_is_exact_and_can_be_fitted_further(name, shares, tmp_p
 
 
 @every_name
-@with_and_without_views
-def test_affine_and_served_graph(name, shares):
-  u, new = draw(shares), draw(shares, 50, 1)
-  calibration = make_calibration(name, shares).fit(u)
+def test_affine_and_served_graph(name):
+  u, new = draw(), draw(50, 1)
+  calibration = make_calibration(name).fit(u)
   shift, matrix = calibration.affine()
   assert shift.shape == (u.shape[1],) and matrix.shape == (u.shape[1], calibration.output_dim)
   close((new - shift) @ matrix, calibration.transform(new))

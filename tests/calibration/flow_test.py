@@ -107,7 +107,7 @@ def test_the_checksum_is_over_all_but_the_encoder(tmp_path):
   [{"method": value} for value in ("pca", "flow", ["sn"], "sn", None)]
   + [{"k": value} for value in ("3", -1, 50, [3], True)]
   + [{"count": value} for value in (1, None, "x", [2])]
-  + [{"shares": value} for value in ([0.5, 0.6], 3, [0.3, 0.3, 0.4], {"a": 1})]
+  + [{"shares": value} for value in ([0.5, 0.5], 3, [0.3, 0.3, 0.4])]
   + [{"encoder": "mini"}, {"format_version": 2}]
   + [{"arrays": {"mean": value}} for value in (None, np.zeros([]), np.zeros(7), np.full(8, "x"))]
   + [{"arrays": {"mean": np.full(8, np.nan)}}, {"arrays": {"scatter": np.full([8, 8], np.inf)}}]

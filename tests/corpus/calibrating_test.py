@@ -2,7 +2,6 @@
 
 import functools
 import io
-import json
 import pathlib
 import shutil
 import subprocess
@@ -45,28 +44,6 @@ def shards(tmp_path):
     np.save(folder / f"shard-{number}.npy", part)
     (folder / f"shard-{number}.ids.txt").write_text("".join(f"{number}-{row}\n" for row in range(len(part))))
   return folder, rows
-
-
-@pytest.mark.parametrize("name", ["whitening", "flow"])
-def test_views_that_run_embed_wrote(name, shards, tmp_path):
-  folder, rows = shards
-  settings = SMALL if name == "flow" else {}
-  if name == "flow":  # whose views need an even number of dimensions
-    for path in folder.glob("*.npy"):
-      np.save(path, np.load(path)[:, :4])
-    rows = rows[:, :4]
-  (folder / "manifest.json").write_text(json.dumps({"encoder": {"sentence_embedding_type": "mix-0.7"}}))
-  found = fit_files([str(folder)], name, str(tmp_path / "a"), **settings)
-  assert (found.dim, found.output_dim) == (rows.shape[1], rows.shape[1] // 2)
-  expected = fit_files([str(folder)], name, str(tmp_path / "b"), shares=(0.7, 0.3), **settings)
-  np.testing.assert_allclose(found.transform(rows), expected.transform(rows), rtol=1e-6)
-  if name == "whitening":  # views next to plain vectors
-    np.save(tmp_path / "other.npy", rows)
-    with rejected(ConfigError, "vectors", match="shares"):
-      fit_files([str(folder), str(tmp_path / "other.npy")], "sn", str(tmp_path / "out"))
-  for about in ({"encoder": {"sentence_embedding_type": "avg"}}, {"calibration": 1}, [], 3, {"saved_model": "x"}):
-    (folder / "manifest.json").write_text(json.dumps(about))
-    assert fit_files([str(folder)], "sn", str(tmp_path / str(about)[:9])).output_dim == rows.shape[1]
 
 
 def test_whitening_is_that_of_numpy(shards, tmp_path):

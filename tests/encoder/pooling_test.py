@@ -33,6 +33,10 @@ def published(n):
   return np.mean([blocks[-i] for i in range(n)], axis=0)
 
 
+def unit(rows):
+  return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 EXPECTED = {
   "avg": mean(5),
   "cls": POOLED,
@@ -59,8 +63,8 @@ EXPECTED = {
   "concat-top-5": np.concatenate([mean(5), mean(4), mean(3), mean(2), mean(1)], axis=1),
   "max": np.stack([STATES[5, i, : MASK[i].sum()].max(axis=0) for i in range(3)]),
   "word-rows": mean_of_rows(ROWS),
-  "mix": np.concatenate([mean_of_rows(ROWS), mean(5)], axis=1),
-  "mix-0.25": np.concatenate([mean_of_rows(ROWS), mean(5)], axis=1),
+  "mix": 0.6 * unit(mean_of_rows(ROWS)) + 0.4 * unit(mean(5)),
+  "mix-0.25": 0.25 * unit(mean_of_rows(ROWS)) + 0.75 * unit(mean(5)),
 }
 
 
@@ -78,7 +82,7 @@ def test_weights_of_tokens():
   expected = {
     "avg": weighted[5],
     "avg-first-last": (weighted[1] + weighted[5]) / 2,
-    "mix-0.9": np.concatenate([mean_of_rows(ROWS, WEIGHTS), weighted[5]], axis=1),
+    "mix-0.9": 0.9 * unit(mean_of_rows(ROWS, WEIGHTS)) + 0.1 * unit(weighted[5]),
   }
   for name, values in expected.items():
     pooled = parse_pooling(name, LAYERS).pool(STATES, WEIGHTS, None, ROWS)
@@ -86,9 +90,10 @@ def test_weights_of_tokens():
   assert not parse_pooling("avg", LAYERS).pool(STATES, 0 * WEIGHTS).numpy().any()
 
 
-def test_shares_of_the_views():
-  assert parse_pooling("mix", LAYERS).shares == (0.6, 0.4) and parse_pooling("mix-0.25", LAYERS).shares == (0.25, 0.75)
-  assert all(not parse_pooling(name, LAYERS).shares for name in EXPECTED if not name.startswith("mix"))
+def test_the_share_is_a_part_of_the_identity():
+  assert parse_pooling("mix", LAYERS).identity == ("mix", LAYERS, 0.6)
+  assert parse_pooling("mix-0.25", LAYERS).identity == ("mix", LAYERS, 0.25)
+  assert all(parse_pooling(name, LAYERS).share is None for name in EXPECTED if not name.startswith("mix"))
 
 
 def test_model_of_a_single_block_counts_it_twice_as_the_published_code():

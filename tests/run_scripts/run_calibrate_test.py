@@ -33,7 +33,6 @@ def right(folder):
       f"--calibration_folder={folder}/w",
       f"--output={folder}/shards",
     ],
-    "fit views": [f"--vectors={folder}/a.npy", "--calibration=sn", f"--output={folder}/views", "--shares=0.6,0.4"],
   }
 
 

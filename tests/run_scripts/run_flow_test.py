@@ -79,7 +79,7 @@ def test_killed_run_resumes_to_the_same_weights(whole, tmp_path):
   check_figures(folder)
 
 
-def test_flow_and_soft_whitening_side_by_side_on_a_mix_of_views(tmp_path):
+def test_flow_and_soft_whitening_side_by_side_on_a_mix(tmp_path):
   """The cosine is the mean of the two, in the run, in the saved model and in the served one."""
   import tensorflow as tf
   import tensorflow_text  # noqa: F401 (operations of the served model)

@@ -89,8 +89,8 @@ another run uses this folder :: --output_parent_dir=@ --exp_name=held
 tsak :: --tsak=sample
 """,
   "calibrate": """
-each A SN OUT :: --seed=2 --shares=0.6,0.6 --shares=0.2,0.2,0.3,0.3
-each A APPLY OUT :: --seed=2 --shares=0.6,0.4
+each A SN OUT :: --seed=2
+each A APPLY OUT :: --seed=2
 --input :: SN OUT
 --output :: A SN
 --calibration :: A SN APPLY OUT

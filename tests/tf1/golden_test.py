@@ -56,7 +56,7 @@ def test_the_published_start_of_1x1_convolutions():
 def test_the_scale_of_small_embeddings_becomes_a_part_of_the_flow():
   rows = (np.random.default_rng(0).normal(size=[64, 8]) * 1e-3 + 0.02).astype(np.float32)
   calibration = fit_calibration(rows, flow_model_config=config(), train_batch_size=8, show_progress=False)
-  assert calibration.mix is not None
+  assert calibration.scale is not None
   np.testing.assert_allclose(without_scale(calibration).transform(rows), calibration.transform(rows), atol=1e-3)
 
 

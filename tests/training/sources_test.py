@@ -14,7 +14,7 @@ from bert_flow_tf.training import sources
 from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
 from bert_flow_tf.training.sources import (
   EmbeddingPairs,
-  MixedPairs,
+  ScaledPairs,
   SentencePairsWithDropout,
   VectorPairs,
 )
@@ -63,23 +63,16 @@ def test_embedding_pairs_of_a_part_stand_at_their_numbers():
     batch_of(source, [4])
 
 
-def test_mixed_pairs_are_the_mix_of_both_sides_views():
+def test_scaled_pairs_are_scaled_over_both_sides():
   a, b = small.embeddings(dim=8)
-  mixed = MixedPairs(EmbeddingPairs(a, b, "known"), (0.25, 0.75))
-  # Each view is centered and divided by its root mean square, over both sides.
+  scaled = ScaledPairs(EmbeddingPairs(a, b, "known"))
   rows = np.concatenate([a, b]).astype(np.float64)
-  expected = np.zeros([128, 4])
-  for view, share in ((slice(0, 4), 0.25), (slice(4, 8), 0.75)):
-    centered = rows[:, view] - rows[:, view].mean(axis=0)
-    expected += share * centered / np.sqrt(np.mean(np.sum(centered**2, axis=1)))
-  scale = mixed.mix(tf.constant(rows)).numpy()[0, 0] / expected[0, 0]  # one constant for all dimensions
-  for found, side in zip(batch_of(mixed, [5, 63])(0, 1), (expected[:64], expected[64:]), strict=True):
-    np.testing.assert_allclose(found, scale * side[[5, 63]], rtol=1e-4, atol=1e-6)
-  assert len(mixed) == 64
-  others = [
-    MixedPairs(EmbeddingPairs(a, b, name), shares) for name, shares in (("known", (0.5, 0.5)), ("x", (0.25, 0.75)))
-  ]
-  assert mixed.fingerprint() not in {other.fingerprint() for other in others}
+  expected = rows - rows.mean(axis=0)
+  expected /= np.sqrt(np.mean(np.sum(expected**2, axis=1)))
+  for found, side in zip(batch_of(scaled, [5, 63])(0, 1), (expected[:64], expected[64:]), strict=True):
+    np.testing.assert_allclose(found, side[[5, 63]], rtol=1e-4, atol=1e-6)
+  assert len(scaled) == 64
+  assert scaled.fingerprint() not in ("known", ScaledPairs(EmbeddingPairs(a, b, "x")).fingerprint())
 
 
 def test_vector_pairs_are_neighbors_across_files(monkeypatch):

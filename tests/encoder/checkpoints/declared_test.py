@@ -174,8 +174,6 @@ def test_the_first_dimensions_are_kept(tmp_path):
   np.testing.assert_allclose(model.encoder.as_layer()(TEXTS), expected[:, :5], atol=1e-5)
   assert model.identity.differences(whole.identity) == ["truncate_dim 5, now 0"]
   assert model.fit(TEXTS, "mean").encode(TEXTS).shape == (3, 5)
-  with rejected(ConfigError, "truncate_dim"):
-    model.encoder.encode(TEXTS, "mix")
 
 
 @pytest.mark.parametrize(
