@@ -17,9 +17,8 @@ if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Prob
 class FlowLayer(Layer):
   """Keras layer that owns its weights and gives a `tfb.Bijector` from embedding u to latent z.
 
-  Calling the layer applies the bijector forward: u [..., dim] -> z [..., dim]. Each weight is the value of one
-  attribute of its layer, where a fit may put a tensor in its place (`training.flow_trainer`). A layer computes in the
-  dtype of its weights, also under a policy of mixed precision.
+  Calling the layer applies the bijector forward: u [..., dim] -> z [..., dim]. It computes in the dtype of its weights,
+  also under a policy of mixed precision.
   """
 
   has_dropout = False

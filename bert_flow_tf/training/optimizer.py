@@ -74,29 +74,40 @@ class AdamWeightDecay(tf.Module):
     `skip_gradients_aggregation`: the gradients are already summed over replicas.
     """
     gradients, variables = zip(*gradients_and_variables, strict=True)
-    gradients = list(gradients)
-    if not skip_gradients_aggregation:
+    gradients = self._prepared(list(gradients), skip_gradients_aggregation)
+    for gradient, variable in zip(gradients, variables, strict=True):
+      decayed = not any(part in variable.name for part in EXCLUDED_FROM_WEIGHT_DECAY)
+      variable.assign_sub(self._step(gradient, variable, self._positions[id(variable)], decayed))
+    self._iterations.assign_add(1)
+
+  def changed_vector(self, gradient: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
+    """Makes one step on weights that are joined to the vector of `build`, all of which decay; returns the new one."""
+    (gradient,) = self._prepared([gradient], False)
+    changed = vector - self._step(gradient, vector, 0, True)
+    self._iterations.assign_add(1)
+    return changed
+
+  def _prepared(self, gradients, are_summed):
+    """Returns the gradients summed over replicas and clipped; sets the rate of this step."""
+    if not are_summed:
       context = tf.distribute.get_replica_context()
       gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
     if self._global_clipnorm is not None:
       gradients, _ = tf.clip_by_global_norm(gradients, self._global_clipnorm)
     if self._schedule is not None:
       self._current_learning_rate.assign(self._schedule(self._iterations))
-    for gradient, variable in zip(gradients, variables, strict=True):
-      self._update(gradient, variable)
-    self._iterations.assign_add(1)
+    return gradients
 
-  def _update(self, gradient, variable):
-    """Applies one gradient to one variable."""
-    position = self._positions[id(variable)]
+  def _step(self, gradient, weight, position, decayed):
+    """Returns what is subtracted from a weight; changes its moments."""
     first, second = self._first[position], self._second[position]
     # No bias correction, epsilon outside the root, decay apart from the gradient: as published.
     first.assign(_BETA_1 * first + (1.0 - _BETA_1) * gradient)
     second.assign(_BETA_2 * second + (1.0 - _BETA_2) * tf.square(gradient))
     update = first / (tf.sqrt(second) + _EPSILON)
-    if not any(part in variable.name for part in EXCLUDED_FROM_WEIGHT_DECAY):
-      update += self._weight_decay_rate * variable
-    variable.assign_sub(tf.cast(self.learning_rate, variable.dtype) * update)
+    if decayed:
+      update += self._weight_decay_rate * weight
+    return tf.cast(self.learning_rate, weight.dtype) * update
 
 
 def _untrained(value, name):
