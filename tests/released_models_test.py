@@ -1,4 +1,4 @@
-"""Models that a released version saved: they give the vectors that the release computed, or are rejected by its name."""
+"""Models that a released version saved: they give the vectors of the release, or are rejected by its name."""
 
 import numpy as np
 import pytest
