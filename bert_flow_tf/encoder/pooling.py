@@ -33,7 +33,7 @@ class _Batch(NamedTuple):
   weights: tf.Tensor
   pooled_output: tf.Tensor | None
   word_rows: tf.Tensor | None
-  share: float | None
+  share: float
 
 
 class _PoolingRule(NamedTuple):
@@ -148,20 +148,21 @@ class Pooling:
   """Pooling of hidden states, resolved for a model's number of blocks.
 
   `blocks` are the numbers of the transformer's blocks, 1 is the first; also their indices among transformers'
-  `hidden_states`, whose 0 is the embedding layer. `share`: weight of the words in a mix; None for other kinds.
+  `hidden_states`, whose 0 is the embedding layer. `share`: of the words in a mix.
   """
 
   name: str
   kind: str
   blocks: tuple[int, ...]
   num_hidden_layers: int
-  share: float | None = None
+  share: float = 1.0
 
   @property
   def identity(self) -> tuple[str | int | float, ...]:
     """What decides an embedding: ("mean", 1, 4), ("mix", 4, 0.6)."""
-    shares = () if self.share is None else (self.share,)
-    return (self.kind, *self.blocks, *shares)
+    if self.kind == "mix":
+      return (self.kind, *self.blocks, self.share)
+    return (self.kind, *self.blocks)
 
   @property
   def reads_words(self) -> bool:
@@ -213,7 +214,7 @@ def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooli
     match = re.fullmatch(pattern, text, re.ASCII)
     if not match:
       continue
-    n, share = 0, None
+    n, share = 0, 1.0
     if name.endswith("-N"):
       digits = match[1]
       if values.last_digit:
