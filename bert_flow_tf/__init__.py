@@ -15,7 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.
 _PUBLIC = {
   "BertFlowError": "bert_flow_tf.errors",
-  "Calibration": "bert_flow_tf.calibration.interface",
+  "Calibration": "bert_flow_tf.calibration.step",
   "EncoderIdentity": "bert_flow_tf.encoder.identity",
   "EncoderLayer": "bert_flow_tf.encoder.layer",
   "FlowConfig": "bert_flow_tf.flow.config",
@@ -26,7 +26,7 @@ _PUBLIC = {
   "SentenceTransformersAdapter": "bert_flow_tf.integrations.sentence_transformers",
   "export_model": "bert_flow_tf.serving.export",
   "fit_calibration": "bert_flow_tf.training.calibrate",
-  "load_calibration": "bert_flow_tf.calibration.flow",
+  "load_calibration": "bert_flow_tf.calibration.saving",
   "load_task": "bert_flow_tf.data.tasks",
   "paraphrase_mining": "bert_flow_tf.neighbors",
   "search": "bert_flow_tf.neighbors",

@@ -10,17 +10,19 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.characters import Characters
-from bert_flow_tf.calibration.flow import as_calibration, read_calibration
-from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.low_dim import LowDim, check_low_dim
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.calibration.recipes import find_recipe
+from bert_flow_tf.calibration.saving import as_calibration, load_steps, save_steps
+from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps, cosines_of_halves
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
-from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
+from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
+from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
@@ -32,7 +34,7 @@ _SAMPLE = 1024
 
 
 class SentenceModel:
-  """Sentences -> calibrated embeddings: low_dim(characters(calibration(pooling(BERT(sentences))))).
+  """Sentences -> calibrated embeddings: an encoder, and steps such as a flow, which are applied in their order.
 
       model = SentenceModel.from_pretrained("mini")
       model.fit(sentences, calibration="flow")
@@ -50,7 +52,8 @@ class SentenceModel:
     max_seq_length: see `SentenceEncoder.encode`.
     characters: dimensions of the `Characters` that follow the calibrated embedding; without a calibration they stand
       alone. None for none.
-    low_dim: number of groups of neighboring dimensions to average, the last step; None for none.
+    low_dim: number of groups of neighboring dimensions to average, `LowDim`, the last step; None for none.
+    steps: further steps, before `low_dim`.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
@@ -59,8 +62,7 @@ class SentenceModel:
 
   Attributes:
     encoder: the `SentenceEncoder`.
-    calibration: the `Calibration`, or None.
-    characters: the `Characters` after the calibration, or None.
+    steps: the `calibration.Step`s, in their order.
     identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
@@ -77,6 +79,7 @@ class SentenceModel:
     max_seq_length: int | None = None,
     characters: int | None = None,
     low_dim: int | None = None,
+    steps: Sequence[Step] = (),
     cache: Any = None,
     allow_other_encoder: bool = False,
   ) -> None:
@@ -84,8 +87,6 @@ class SentenceModel:
       message = f"encoder={encoder!r}: expected a loaded encoder; SentenceModel.from_pretrained(name) loads it"
       raise ConfigError(message, argument="encoder")
     self.encoder = encoder
-    self.calibration: Any = None  # a Calibration
-    self.characters: Characters | None = None
     self.choice: Any = None
     self.flow_fit: LoopResult | None = None
     self.sample: list[str] = []
@@ -98,8 +99,8 @@ class SentenceModel:
     if calibration is not None:
       fitted = as_calibration(calibration)
       check_encoder(fitted, self.identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
-    self._set_calibration(fitted, characters)
-    pooling_lib.check_low_dim(self._calibrated_dim, low_dim)  # the identity has None for 0
+    self._low_dim = low_dim
+    self._set_steps([*_make_steps(fitted, characters), *steps])
 
   @classmethod
   def from_pretrained(
@@ -175,13 +176,13 @@ class SentenceModel:
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    calibration = characters = None
+    steps: list[Step] = []
     identity: Any
     with naming("folder"):
       if has_identity(folder):
         identity = load_identity(folder)
       else:
-        calibration, characters, values = read_calibration(folder)
+        steps, values = load_steps(folder)
         identity = read_identity(values, where)
 
     # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
@@ -194,30 +195,45 @@ class SentenceModel:
       raise EncoderError(
         f"{where}: fitted on {identity}, got embeddings of {model.name!r}: {error}", "folder"
       ) from error
-    if calibration is not None:
+    calibrations = [step for step in steps if isinstance(step, Calibration)]
+    for calibration in calibrations:
       check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
-    elif not allow_other_encoder:
+    if not calibrations and not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
-    if characters is None:
-      loaded._set_calibration(calibration)
-    else:
-      loaded._set_calibration(calibration, characters["dim"])
-      if not allow_other_encoder:
-        loaded.characters.check_saved(characters, where)
+    loaded._set_steps(steps)
+    if not allow_other_encoder:
+      for step in steps:
+        step.check_encoder(loaded.encoder, where)
     return loaded
 
-  def _set_calibration(self, calibration: Any, characters: int | None = None) -> None:
-    """Sets the calibration and the number of its characters; raises a ConfigError if low_dim or encoder do not fit."""
-    step, dims = None, []
-    if calibration is not None:
-      dims.append(calibration.output_dim)
-    if characters is not None:
-      step = Characters(self.encoder, self.max_seq_length, characters)
-      dims.append(step.dim)
+  def _set_steps(self, steps: Sequence[Step]) -> None:
+    """Sets the steps, and low_dim after them; raises a ConfigError if they do not fit the encoder or each other."""
+    bound = [step.bound_to(self.encoder) for step in steps]
+    if self._low_dim is not None:
+      bound.append(LowDim(self._low_dim))
+    dim = self.dim
+    if bound and not bound[0].reads_embedding:
+      dim = 0
+    for step in bound:
+      dim = step.output_dim_of(dim)
+    self.steps: tuple[Step, ...] = tuple(bound)
+    self._output_dim = dim
     self._unfitted_recipe = None
-    output_dim = sum(dims) or self.dim
-    pooling_lib.check_low_dim(output_dim, self.identity.low_dim)
-    self.calibration, self.characters, self._calibrated_dim = calibration, step, output_dim
+
+  @property
+  def calibration(self) -> Calibration | None:
+    """The calibration of the encoder's embeddings, which is the first step; None for none."""
+    return next((step for step in self.steps[:1] if isinstance(step, Calibration)), None)
+
+  @property
+  def flow(self) -> FlowCalibration | None:
+    """The calibration if it is a flow alone, else None."""
+    return self.calibration if isinstance(self.calibration, FlowCalibration) else None
+
+  @property
+  def reads_embedding(self) -> bool:
+    """False if no embedding is computed, as for characters alone."""
+    return not self.steps or self.steps[0].reads_embedding
 
   def __repr__(self) -> str:
     identity = self.identity
@@ -240,18 +256,15 @@ class SentenceModel:
     if self.calibration is not None:
       identity = self.calibration.encoder or identity
       self.calibration.encoder = identity
-    if self.characters is not None:
-      self.characters.save(folder, self.calibration, identity)
-    elif self.calibration is not None:
-      self.calibration.save(folder)
+    if any(step.contents() is not None for step in self.steps):
+      save_steps(folder, self.steps, identity)
     else:
       save_identity(self.identity, folder)
 
   @property
   def calibration_name(self) -> str | None:
-    """Calibration and characters, as `parse_calibration` reads them: "flow", "mean+characters"; None for neither."""
-    steps = [step.name for step in (self.calibration, self.characters) if step is not None]
-    return "+".join(steps) or None
+    """Names of the steps, as `parse_calibration` reads them: "flow", "mean+characters"; None for none."""
+    return "+".join(filter(None, [step.name for step in self.steps])) or None
 
   @property
   def name(self) -> str:
@@ -264,14 +277,14 @@ class SentenceModel:
     return self.identity.max_seq_length
 
   @property
-  def pooling(self) -> pooling_lib.Pooling:
+  def pooling(self) -> Pooling:
     """The pooling of the encoder's blocks."""
     return self.encoder.pooling(self.identity.sentence_embedding_type)
 
   @property
   def output_dim(self) -> int:
     """Dimensions of the embeddings that `encode` returns."""
-    return self.identity.low_dim or self._calibrated_dim
+    return self._output_dim
 
   def get_sentence_embedding_dimension(self) -> int:
     """Returns `output_dim`, under sentence-transformers' name."""
@@ -319,7 +332,7 @@ class SentenceModel:
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
     fitted = fitter.fit(spec, rows, flow_settings)
-    self._set_calibration(fitted, spec.characters)
+    self._set_steps(_make_steps(fitted, spec.characters))
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)
     self.sample = rows.occurrences[:: max(step, 1)]  # characters need no sentence
@@ -336,14 +349,14 @@ class SentenceModel:
     Raises:
       ConfigError: it does not, or characters need word pieces.
     """
-    if spec.characters is not None:
-      characters = Characters(self.encoder, self.max_seq_length, spec.characters)
-      pooling_lib.check_low_dim(characters.dim, self.identity.low_dim)
+    dims = [step.bound_to(self.encoder).output_dim_of(0) for step in _make_steps(None, spec.characters)]
     for part in spec.parts:
       dim = self.dim
       if part.method == "whitening" and part.k:
         dim = int(part.k)
-      pooling_lib.check_low_dim(dim, self.identity.low_dim)
+      dims.append(dim)
+    for dim in dims:
+      check_low_dim(dim, self._low_dim)
     if encoder_dropout:
       self.encoder.check_has_transformer("be embedded with dropout")
 
@@ -375,36 +388,38 @@ class SentenceModel:
       raise ConfigError(message, argument="prompt_name")
     return prompts[prompt_name]
 
-  @property
-  def has_characters_alone(self) -> bool:
-    """True if no embedding is computed."""
-    return self.characters is not None and self.calibration is None
-
   def transform(self, embeddings: np.ndarray, sentences: Sequence[str] = ()) -> np.ndarray:
-    """Applies calibration, characters of `sentences` and low_dim to embeddings [n, dim]: float32 [n, output_dim]."""
+    """Applies the steps to embeddings [n, dim] of sentences: float32 [n, output_dim]."""
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
-    calibrated = self._calibrate(embeddings)
-    if self.characters is not None:
-      calibrated = self.characters.append(calibrated, sentences)
-    return np.asarray(pooling_lib.low_dim(np.asarray(calibrated, np.float32), self.identity.low_dim))
+    return self._apply(self.steps, embeddings, self._tokens(sentences, len(embeddings)))
 
-  def _calibrate(self, embeddings):
-    """Returns calibrated embeddings [n, k]; k is 0 for characters alone."""
-    if self.calibration is not None:
-      return self.calibration.transform(embeddings)
-    embeddings = check_rows(embeddings, self.dim)
+  def _apply(self, steps, embeddings, tokens):
+    """Applies some steps, the first ones of the model."""
     if self._unfitted_recipe is not None:
       logging.warning("recipe=%s: not fitted yet, the embeddings are not calibrated; call fit", self._unfitted_recipe)
       self._unfitted_recipe = None  # once
-    if self.has_characters_alone:
-      return embeddings[:, :0]
-    return embeddings
+    if self.reads_embedding:
+      embeddings = check_rows(embeddings, self.dim)
+    else:
+      embeddings = np.zeros([len(embeddings), 0], np.float32)
+    for step in steps:
+      embeddings = step.transform(embeddings, tokens)
+    return np.asarray(embeddings, np.float32)
 
-  def _embed_if_used(self, sentences, batch_size, show_progress, prompt=None):
-    """Returns the embeddings of sentences, or zeros for characters alone: [n, dim]."""
-    if self.has_characters_alone:
-      return np.zeros([len(sentences), self.dim], np.float32)
+  def _tokens(self, sentences, n):
+    """Returns the token ids of n sentences, a list of int32 arrays [seq_len]; an empty list if no step reads them."""
+    readers = [step.name for step in self.steps if step.reads_tokens]
+    if not readers:
+      return []
+    if len(sentences) != n:
+      raise DataError(f"sentences: {len(sentences)} for {n} embeddings; {readers[0]} needs them all", "sentences")
+    return self.encoder.tokenizer(sentences, self.max_seq_length, warn=False)
+
+  def _embed_if_read(self, sentences, batch_size, show_progress, prompt=None):
+    """Returns the embeddings of sentences, [n, dim]; [n, 0] if no step reads them."""
+    if not self.reads_embedding:
+      return np.zeros([len(sentences), 0], np.float32)
     return self._embed(sentences, batch_size, show_progress, prompt)
 
   def encode(
@@ -446,7 +461,7 @@ class SentenceModel:
     texts = check_sentences(texts)
     prompt = self._prompt_of(prompt_name, prompt)
     if calibrated:
-      embeddings = self.transform(self._embed_if_used(texts, batch_size, bool(show_progress_bar), prompt), texts)
+      embeddings = self.transform(self._embed_if_read(texts, batch_size, bool(show_progress_bar), prompt), texts)
     else:
       embeddings = self._embed(texts, batch_size, bool(show_progress_bar), prompt)
     if normalize_embeddings:
@@ -473,11 +488,13 @@ class SentenceModel:
       DataError: not str, or lists of different lengths.
     """
     a, b = check_pairs(texts_a, texts_b)
-    if self.characters is not None and self.identity.low_dim is None:
-      calibrated = self._calibrate(self._embed_if_used(a + b, batch_size, bool(show_progress_bar)))
-      return self.characters.cosines(calibrated, a + b)
-    embeddings = self.encode(a + b, batch_size, show_progress_bar)
-    return np.nan_to_num(cosine_similarity(embeddings[: len(a)], embeddings[len(a) :]))
+    embeddings = self._embed_if_read(a + b, batch_size, bool(show_progress_bar))
+    tokens = self._tokens(a + b, len(embeddings))
+    # The last step knows its cosines best.
+    before = self._apply(self.steps[:-1], embeddings, tokens)
+    if not self.steps:
+      return cosines_of_halves(before)
+    return self.steps[-1].cosines(before, tokens)
 
   def as_transformer(self, calibration: str | None = None) -> Any:
     """Returns this model as a transformer of scikit-learn's Pipelines, from sentences to embeddings.
@@ -496,13 +513,13 @@ class SentenceModel:
     return ScikitLearnTransformer(self, calibration)
 
   def encoder_graph(self) -> Any:
-    """Returns the graph of the encoder, from text to embeddings; of 0 dimensions for characters alone."""
+    """Returns the graph of the encoder, from text to embeddings; of 0 dimensions if no step reads them."""
     from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
     encoder: Any = self.encoder
     if not encoder.has_tokens:
       return encoder.text_graph()
-    pooling = None if self.has_characters_alone else self.pooling
+    pooling = self.pooling if self.reads_embedding else None
     return EncoderGraph(self.encoder, pooling, self.max_seq_length)
 
   def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> "SentenceFunction":
@@ -522,16 +539,17 @@ class SentenceModel:
       CalibrationError: the calibration is not fitted.
       EncoderError: the tokenizer has no form as a graph.
     """
-    from bert_flow_tf.calibration.graph import CharactersGraph, make_calibration_graph
-
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
     with tf.init_scope():
       encoder = self.encoder_graph()
       if encoder.without_text:
         raise EncoderError(encoder.without_text)
-      calibration = make_calibration_graph(self.calibration, self.dim)
-      characters = self.characters and CharactersGraph(self.characters)
-      return SentenceFunction(encoder, calibration, characters, self.identity.low_dim, normalize_embeddings, trainable)
+      steps = list(self.steps)
+      if normalize_embeddings:
+        steps.append(Normalize())
+      for step in steps:
+        step.check_fitted()
+      return SentenceFunction(encoder, steps, trainable)
 
 
 class SentenceFunction(tf.Module):
@@ -549,33 +567,27 @@ class SentenceFunction(tf.Module):
   trainable_variables: Any = ()
   non_trainable_variables: Any = ()
 
-  def __init__(
-    self, encoder: Any, calibration: Any, characters: Any, low_dim: int | None, normalize: bool, trainable: bool
-  ) -> None:
+  def __init__(self, encoder: Any, steps: Sequence[Step], trainable: bool) -> None:
     super().__init__(name="sentence_function")
-    variables = [*encoder.variables, *calibration.variables]
-    if characters is not None:
-      variables.append(characters.table)
+    of_steps = [variable for step in steps for variable in step.variables]
     trained = []
     if trainable:
       trained += encoder.trainable_variables()
-      trained += [variable for variable in calibration.variables if variable.trainable]
+      trained += [variable for variable in of_steps if variable.trainable]
     ids = set(map(id, trained))
-    self.variables = variables
+    self.variables = [*encoder.variables, *of_steps]
     self.trainable_variables = trained
-    self.non_trainable_variables = [variable for variable in variables if id(variable) not in ids]
+    self.non_trainable_variables = [variable for variable in self.variables if id(variable) not in ids]
     if not encoder.takes_ids:
       encoder.track(self)
 
     def embed(text):
-      if characters is None:
-        embeddings = calibration.transform(encoder.of_text(text))
-      else:
+      if encoder.takes_ids:
         tokens = encoder.tokenizer(text)
-        embeddings = characters.append(calibration.transform(encoder.of_ids(*tokens)), *tokens)
-      embeddings = pooling_lib.low_dim(embeddings, low_dim)
-      if normalize:
-        embeddings = tf.math.l2_normalize(embeddings, axis=1)
+        features = Features(encoder.of_ids(*tokens), *tokens)
+      else:
+        features = Features(encoder.of_text(text))
+      embeddings = apply_steps(steps, features)
       if not trainable:
         embeddings = tf.stop_gradient(embeddings)
       return embeddings
@@ -592,3 +604,13 @@ class SentenceFunction(tf.Module):
       layer = "keras.layers.Lambda(function, output_shape=(dim,))"
       raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
     return self.__dict__["__call__"](text)
+
+
+def _make_steps(calibration: Calibration | None, characters: int | None) -> list[Step]:
+  """Returns a calibration, if there is one, and characters of so many dimensions after it."""
+  steps: list[Step] = []
+  if calibration is not None:
+    steps.append(calibration)
+  if characters is not None:
+    steps.append(Characters(characters))
+  return steps

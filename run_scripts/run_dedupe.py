@@ -47,7 +47,7 @@ def is_known(model: Any, texts: list[str]) -> np.ndarray:
 
   Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
   """
-  if model.characters is not None:  # which see the letters
+  if any(step.reads_tokens for step in model.steps):  # characters, which see the letters
     return np.ones(len(texts), bool)
   tokenizer = model.encoder.with_prompt("").tokenizer
   if hasattr(model.encoder, "vectors"):  # word vectors: zeros without a known word

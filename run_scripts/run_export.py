@@ -64,7 +64,7 @@ def main() -> None:
       reference, _ = read_pairs(FLAGS.reference, FLAGS.max_record_bytes)
   if FLAGS.calibration_only:
     quiet.import_tensorflow()
-    from bert_flow_tf.calibration.flow import load_calibration
+    from bert_flow_tf.calibration.saving import load_calibration
 
     model = load_calibration(FLAGS.flow_folder)
   else:

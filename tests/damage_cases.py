@@ -9,8 +9,9 @@ import numpy as np
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.combined import SideBySide
-from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.corpus.calibrating import find_vector_files
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import load_saved_model

@@ -38,7 +38,7 @@ _ONLY_IN = {
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
-  "bert_flow_tf.calibration": ("flow", "graph"),
+  "bert_flow_tf.calibration": ("flow", "saving"),
   "bert_flow_tf.data": ("pipeline", "tfds_builders", "tfds_source"),
   "bert_flow_tf.data.readers": (),
   "bert_flow_tf.evaluation": (),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
@@ -78,7 +78,7 @@ def test_similarity_is_of_pairs(model):
   a, b = (model.encode(side).astype(float) for side in (SENTENCES[:6], SENTENCES[6:]))
   expected = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
   np.testing.assert_allclose(model.similarity(SENTENCES[:6], SENTENCES[6:]), expected, atol=1e-3)
-  model.calibration.transform = lambda embeddings: np.zeros([len(embeddings), 6])
+  model.calibration.transform = lambda embeddings, tokens: np.zeros([len(embeddings), 6])
   assert model.similarity(["a"], ["b"]).tolist() == [0.0]
   for wrong in (["a"], np.ones([2, 3]), "a"):
     with pytest.raises(DataError) as raised:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import strategies as st
 
 from bert_flow_tf import FlowConfig, Glow
-from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.data import nli, semeval, stsb
 from bert_flow_tf.data.readers.binary import open_reader
 from bert_flow_tf.data.readers.lines import TextError, lines

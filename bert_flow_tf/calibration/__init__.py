@@ -2,18 +2,25 @@
 
 from typing import Any
 
+from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.combined import SideBySide
-from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.low_dim import LowDim
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
+from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step
 
 __all__ = [
   "Calibration",
+  "Characters",
+  "Features",
   "FlowCalibration",
   "LinearCalibration",
+  "LowDim",
   "Moments",
+  "Normalize",
   "SideBySide",
+  "Step",
   "load_calibration",
   "make_calibration",
   "parse_calibration",
@@ -23,6 +30,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
   if name not in __all__:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  from bert_flow_tf.calibration import flow  # imports TensorFlow
+  from bert_flow_tf.calibration import saving  # imports TensorFlow
 
-  return getattr(flow, name)
+  return getattr(saving, name)

@@ -1,17 +1,22 @@
-"""Characters of a sentence, the last step of a model after its calibration; no TensorFlow here."""
+"""Characters of a sentence, a step of a model after its calibration."""
 
-import os
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_flow_tf.calibration.combined import joined_contents
-from bert_flow_tf.calibration.interface import KIND, Calibration, Contents
-from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from bert_flow_tf.calibration.step import Contents, Features, Step, unit_rows
+from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized, tied_at_1
-from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import is_integer
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+  from bert_flow_tf.encoder.text.characters import CharacterTable
+  from bert_flow_tf.encoder.text_encoder import TextEncoder
 
 CHARACTERS = "characters"
 DEFAULT_DIM = 1024
@@ -24,73 +29,94 @@ def characters_name(dim: int) -> str:
   return CHARACTERS if dim == DEFAULT_DIM else f"{CHARACTERS}-{dim}"
 
 
-class Characters:
-  """Last step of a model: z -> [z / |z|, c] of calibrated embeddings z [n, k] and characters c [n, dim].
+class Characters(Step, methods=(CHARACTERS,)):
+  """z -> [z / |z|, c] of embeddings z [n, k] and characters c [n, dim] of the tokens.
 
-  The cosine of two results is the mean of the cosines of z and c. With k = 0 the characters stand alone. Nothing is
-  fitted: `CharacterTable` in `encoder` defines c.
+  The cosine of two results is the mean of the cosines of z and c. As the first step of a model the characters stand
+  alone, k = 0. Nothing is fitted: `CharacterTable` in `encoder` defines c.
 
   Args:
-    encoder: encoder with word pieces.
-    max_seq_length: number of tokens of a sentence that are read.
     dim: dimensions of c.
+    encoder: encoder with word pieces; a model sets it by `bound_to`.
+    table_sha256: checksum of the table with which the step was saved; None for a new step.
 
   Raises:
-    ConfigError: dim is not allowed, or the encoder has no word pieces, or a prompt.
+    ConfigError: dim is not allowed.
   """
 
-  def __init__(self, encoder: Any, max_seq_length: int, dim: int = DEFAULT_DIM) -> None:
+  reads_embedding = False
+  reads_tokens = True
+
+  def __init__(
+    self, dim: int = DEFAULT_DIM, encoder: TextEncoder | None = None, table_sha256: str | None = None
+  ) -> None:
     if not is_integer(dim, MIN_DIM) or dim > MAX_DIM:
       raise ConfigError(f"characters={dim}: expected an integer from {MIN_DIM} to {MAX_DIM}", argument="characters")
     self.dim = int(dim)
-    self.name = characters_name(self.dim)
+    self._encoder, self._table_sha256 = encoder, table_sha256
+
+  @property
+  def name(self) -> str:
+    """See the base class."""
+    return characters_name(self.dim)
+
+  @property
+  def _table(self) -> CharacterTable:
+    assert self._encoder is not None, "a model binds its steps"
+    return self._encoder.characters
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    """The row of each word piece, [vocab_size, dim]."""
+    return [self._table.variable(self.dim)]
+
+  def bound_to(self, encoder: TextEncoder) -> Characters:
+    """Returns the step with the table of an encoder, which must have word pieces and no prompt."""
     encoder.check_has_tokens(self.name)
     if encoder.prompt:
       message = f'{self.name}: the encoder puts {encoder.prompt!r} before each sentence; load it with prompt=""'
       raise ConfigError(message, argument="characters")
-    self._encoder, self._max_seq_length = encoder, max_seq_length
+    return Characters(self.dim, encoder, self._table_sha256)
 
-  def append(self, z: np.ndarray, sentences: Sequence[str]) -> np.ndarray:
-    """z [n, k] of n sentences -> [z / |z|, c], float32 [n, k + dim]; rows of zeros stay."""
-    if len(sentences) != len(z):
-      raise DataError(f"sentences: {len(sentences)} for {len(z)} embeddings; {self.name} needs them all", "sentences")
-    characters = self._encoder.characters.of(self._ids(sentences), self.dim)
-    return np.concatenate([normalized(z), characters], axis=1)
-
-  def cosines(self, z: np.ndarray, sentences: Sequence[str]) -> np.ndarray:
-    """Returns the cosine of [z / |z|, c] of each of the first n sentences and its partner n places on, float64 [n].
-
-    Here c is exact: a sparse vector, which `append` projects. A cosine with zeros is 0.
-    """
-    n = len(z) // 2
-    # The parts of a row have length 1, or 0, which counts in the row's length.
-    dots, squares = np.zeros(n), np.zeros(2 * n)
-    for part in (self._encoder.characters.exact(self._ids(sentences)), normalized(z)):
-      dots += np.asarray((part[:n] * part[n:]).sum(axis=1))
-      squares += np.asarray((part * part).sum(axis=1))
-    lengths = np.sqrt(squares[:n] * squares[n:])
-    return tied_at_1(np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0))
-
-  def table(self) -> np.ndarray:
-    """Returns the row of each word piece: the sum of a sentence's rows, divided by its length, is c."""
-    return self._encoder.characters.dense(self.dim)
-
-  def save(self, folder: str | os.PathLike, calibration: Calibration | None, identity: dict[str, Any]) -> None:
-    """Writes a calibration, if there is one, and the characters after it, for `read_calibration`."""
-    settings = {"method": CHARACTERS, "dim": self.dim, "table_sha256": self._encoder.characters.checksum}
-    contents: Contents = (settings, {})
-    if calibration is not None:
-      contents = joined_contents([calibration.contents(), contents])
-    archive.write(folder, KIND, {**contents[0], "encoder": identity}, contents[1])
-
-  def check_saved(self, settings: dict[str, Any], where: str) -> None:
-    """Raises an EncoderError if a model saved at `where` has other frequencies of word pieces."""
-    if settings["table_sha256"] not in (None, self._encoder.characters.checksum):
+  def check_encoder(self, encoder: TextEncoder, where: str) -> None:
+    """Raises an EncoderError if the step was saved with other frequencies of word pieces."""
+    if self._table_sha256 not in (None, encoder.characters.checksum):
       raise EncoderError(
         f"{where}: fitted with other frequencies of word pieces than this version or frequency_corpus has; fit it "
         "again, which takes seconds",
         "folder",
       )
 
-  def _ids(self, sentences):
-    return self._encoder.tokenizer(sentences, self._max_seq_length, warn=False)
+  def output_dim_of(self, dim: int) -> int:
+    """See the base class."""
+    return dim + self.dim
+
+  def __call__(self, features: Features) -> tf.Tensor:
+    """z [n, k] of n sentences -> [z / |z|, c], float32 [n, k + dim]; rows of zeros stay."""
+    import tensorflow as tf
+
+    mask = tf.sequence_mask(features.lengths, tf.shape(features.ids)[1])
+    rows = tf.gather(self.variables[0], tf.where(mask, features.ids, 0))
+    characters = tf.reduce_sum(rows * tf.expand_dims(tf.cast(mask, tf.float32), 2), axis=1)
+    return tf.concat([unit_rows(tf.cast(features.embedding, tf.float32)), unit_rows(characters)], axis=1)
+
+  def cosines(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """See the base class; here c is exact: a sparse vector, which the step projects. A cosine with zeros is 0."""
+    n = len(embeddings) // 2
+    # The parts of a row have length 1, or 0, which counts in the row's length.
+    dots, squares = np.zeros(n), np.zeros(2 * n)
+    for part in (self._table.exact(tokens), normalized(embeddings)):
+      dots += np.asarray((part[:n] * part[n:]).sum(axis=1))
+      squares += np.asarray((part * part).sum(axis=1))
+    lengths = np.sqrt(squares[:n] * squares[n:])
+    return tied_at_1(np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0))
+
+  def contents(self) -> Contents:
+    """Returns the dimensions, and the checksum of the table."""
+    return {"method": CHARACTERS, "dim": self.dim, "table_sha256": self._table.checksum}, {}
+
+  @classmethod
+  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Characters:
+    """Returns the step of `contents`, for any encoder."""
+    del arrays
+    return cls(settings["dim"], table_sha256=settings["table_sha256"])

@@ -1,15 +1,19 @@
-"""Calibrations side by side, and the scale of a flow's input; no TensorFlow here."""
+"""Calibrations side by side, and the scale of a flow's input."""
+
+from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from bert_flow_tf.calibration.interface import Calibration, Contents
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.calibration.step import Calibration, Contents, Features, Step, unit_rows
+from bert_flow_tf.errors import CalibrationError
+
+if TYPE_CHECKING:
+  import tensorflow as tf
 
 SIDE_BY_SIDE = "side by side"  # the method in the settings of several calibrations
 
@@ -22,49 +26,86 @@ class Scale:
   rms: float
 
   @classmethod
-  def of(cls, moments: Moments) -> "Scale":
+  def of(cls, moments: Moments) -> Scale:
     """Returns the scale for the moments of u, whole or diagonal."""
     return cls(moments.mean, float(np.sqrt(moments.variance.sum())))
 
-  def __call__(self, embeddings: Any) -> Any:
-    """u float64 [n, dim] -> x float64 [n, dim]; arrays, or tensors of TensorFlow."""
+  def __call__(self, embeddings: tf.Tensor) -> tf.Tensor:
+    """u [n, dim] of float64, or of float32 in TensorFlow Lite -> x [n, dim] of the same type."""
     return (embeddings - self.mean) / self.rms
 
 
-class SideBySide(Calibration):
-  """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of parts that were fitted on the same embeddings.
+class SideBySide(Calibration, methods=(SIDE_BY_SIDE,)):
+  """z = [z_1 / |z_1|, z_2 / |z_2|, ...] of parts that were fitted on the same embeddings; a part of zeros stays.
 
   The cosine of two z is the mean of the parts' cosines.
   """
 
   def __init__(self, parts: Sequence[Calibration]) -> None:
-    self.parts: Any = tuple(parts)
-    self.dim = self.parts[0].dim
-    self.output_dim = sum(part.output_dim for part in self.parts)
+    self.parts = tuple(parts)
 
   @property
   def name(self) -> str:
     """Names of the parts: "flow+soft-whitening"."""
     return "+".join(part.name for part in self.parts)
 
-  def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """u [n, dim] -> z [n, output_dim], float32; a part of zeros stays."""
-    rows = check_rows(embeddings, self.dim)
-    return np.concatenate([normalized(part.transform(rows)) for part in self.parts], axis=1)
+  @property
+  def dim(self) -> int:
+    """See the base class."""
+    return self.parts[0].dim
+
+  @property
+  def output_dim(self) -> int:
+    """See the base class."""
+    return sum(part.output_dim for part in self.parts)
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    """See the base class."""
+    return [variable for part in self.parts for variable in part.variables]
+
+  def check_fitted(self) -> None:
+    """See the base class."""
+    for part in self.parts:
+      part.check_fitted()
+
+  def __call__(self, features: Features) -> tf.Tensor:
+    """u [n, dim] -> z float32 [n, output_dim]."""
+    import tensorflow as tf
+
+    return tf.concat([unit_rows(part(features)) for part in self.parts], axis=1)
 
   def contents(self) -> Contents:
     """Returns the settings and arrays of the parts."""
-    return joined_contents([part.contents() for part in self.parts])
+    return joined_contents(SIDE_BY_SIDE, [part.contents() for part in self.parts])
+
+  @classmethod
+  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SideBySide:
+    """Returns the calibration of `contents`."""
+    parts = cast("list[Calibration]", [Step.of_contents(*contents) for contents in split_contents(settings, arrays)])
+    if len({part.dim for part in parts}) != 1:
+      raise CalibrationError("expected parts of the same dimensions")
+    return cls(parts)
 
 
-def joined_contents(parts: Sequence[Contents]) -> Contents:
+def joined_contents(method: str, parts: Sequence[Contents]) -> Contents:
   """Returns the settings and arrays of all parts together; the names of a part's arrays begin with its number."""
   settings, arrays = [], {}
   for number, (settings_of_part, arrays_of_part) in enumerate(parts):
     settings.append(settings_of_part)
     for name, array in arrays_of_part.items():
       arrays[f"{number}/{name}"] = array
-  return {"method": SIDE_BY_SIDE, "parts": settings}, arrays
+  return {"method": method, "parts": settings}, arrays
+
+
+def split_contents(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[Contents]:
+  """Returns the settings and arrays of the parts of `joined_contents`."""
+  parts = []
+  for number, settings_of_part in enumerate(settings["parts"]):
+    prefix = f"{number}/"
+    arrays_of_part = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    parts.append((settings_of_part, arrays_of_part))
+  return parts
 
 
 def side_by_side(parts: Sequence[Calibration]) -> Calibration:

@@ -1,18 +1,23 @@
 """Calibrations that mean and covariance determine: z = (u - shift) matrix, with a solver per method."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.interface import Calibration, check_no_views
 from bert_flow_tf.calibration.moments import Moments
+from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_release
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
-from bert_flow_tf.io.checks import check_rows, chunks, is_integer
+from bert_flow_tf.io.checks import check_rows, is_integer
 from bert_flow_tf.progress import counted
+
+if TYPE_CHECKING:
+  import tensorflow as tf
 
 Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]
 
@@ -126,10 +131,11 @@ METHODS = {
 }
 
 
-class LinearCalibration(Calibration):
+class LinearCalibration(Calibration, methods=tuple(METHODS)):
   """z = (u - shift) matrix, which `Moments` of u determine; it can be fitted in parts, also after it was loaded.
 
-  It computes in float64 and returns float32.
+  It computes in float64 and returns float32: a whitening divides by small standard deviations, which would magnify a
+  rounding of u - shift to float32.
 
   Args:
     method: a key of `METHODS`.
@@ -170,7 +176,7 @@ class LinearCalibration(Calibration):
   def _awaits_k(self) -> bool:
     return self.k is None and METHODS[self.method].k_on_dev
 
-  def fit(self, embeddings: np.ndarray) -> "LinearCalibration":
+  def fit(self, embeddings: np.ndarray) -> LinearCalibration:
     """Fits to embeddings [n, dim], discards an earlier fit, and returns itself; an error keeps it."""
     moments = self._moments_of(check_rows(embeddings))
     # Solved before anything is replaced.
@@ -183,7 +189,7 @@ class LinearCalibration(Calibration):
     self._moments, self._affine = moments, affine
     return self
 
-  def partial_fit(self, embeddings: np.ndarray) -> "LinearCalibration":
+  def partial_fit(self, embeddings: np.ndarray) -> LinearCalibration:
     """Adds embeddings [n, dim] to the fit and returns itself; the number of rows and their rank are checked later.
 
     Up to rounding, any split of the rows gives the result of `fit` on all.
@@ -196,7 +202,7 @@ class LinearCalibration(Calibration):
     self._affine = None
     return self
 
-  def merge(self, other: "LinearCalibration") -> "LinearCalibration":
+  def merge(self, other: LinearCalibration) -> LinearCalibration:
     """Adds the embeddings of another fit with this method, as `partial_fit` would, and returns itself."""
     # An unknown encoder agrees with any.
     encoders = [each.encoder for each in (self, other) if each.encoder]
@@ -209,22 +215,21 @@ class LinearCalibration(Calibration):
     self.encoder = self.encoder or other.encoder
     return self
 
-  def transform(self, embeddings: np.ndarray) -> np.ndarray:
-    """u [n, dim] -> z [n, output_dim], float32."""
-    return self._transformed(check_rows(embeddings, self.dim), *self.affine())
+  def __call__(self, features: Features) -> tf.Tensor:
+    """u [n, dim] -> z float32 [n, output_dim]."""
+    import tensorflow as tf
 
-  def _transformed(self, rows, shift, matrix):
-    # In parts, as float64 takes twice the memory of the rows.
-    calibrated = np.empty([len(rows), matrix.shape[1]], np.float32)
-    with np.errstate(over="ignore"):
-      for start, chunk in chunks(rows):
-        calibrated[start : start + len(chunk)] = (chunk - shift) @ matrix
-    bad = np.flatnonzero(~np.isfinite(calibrated).all(axis=1))
-    if bad.size:
-      row = f"row {bad[0]} (from 0) exceeds float32 after {self.name}"
-      reason = f"it is far from the {self.count} sentences of the fit"
-      raise CalibrationError(f"embeddings: {row}: {reason}", "embeddings")
-    return calibrated
+    dtype = np.float32 if features.lite else np.float64
+    exact_shift, matrix = self.affine()
+    shift = exact_shift.astype(dtype)
+    centered = tf.cast(features.embedding, dtype) - shift
+    # The digits of the shift that float32 lacks. TensorFlow would round a second difference with the first.
+    rest = (exact_shift - shift) @ matrix
+    return tf.cast(centered @ matrix.astype(dtype) - rest.astype(dtype), tf.float32)
+
+  def check_fitted(self) -> None:
+    """See the base class."""
+    self.affine()
 
   def affine(self) -> Affine:
     """Returns shift, float64 [dim], and matrix, float64 [dim, output_dim], of z = (u - shift) matrix."""
@@ -255,8 +260,8 @@ class LinearCalibration(Calibration):
         shift, matrix = solver(k)
       except CalibrationError:  # k has reached the rank
         break
-      first = self._transformed(a[scored], shift, matrix)
-      second = self._transformed(b[scored], shift, matrix)
+      first = ((a[scored] - shift) @ matrix).astype(np.float32)
+      second = ((b[scored] - shift) @ matrix).astype(np.float32)
       scores[k] = _spearman(first, second, gold[scored])
     defined = {k: score for k, score in scores.items() if not np.isnan(score)}
     if not defined:
@@ -266,7 +271,7 @@ class LinearCalibration(Calibration):
     self.k, self._affine = max(defined, key=defined.__getitem__), None
     return scores
 
-  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+  def contents(self) -> Contents:
     """Returns JSON settings and the moments, from which shift and matrix are solved again."""
     moments = self._fitted()
     if not self._awaits_k:
@@ -275,10 +280,10 @@ class LinearCalibration(Calibration):
     return settings, {"mean": moments.mean, "scatter": moments.scatter}
 
   @classmethod
-  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "LinearCalibration":
+  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> LinearCalibration:
     """Returns the calibration of `contents`."""
     # A file that was written by others must fail here, and not in the numbers of a transform.
-    check_no_views(settings)
+    check_release(settings)
     restored = cls(settings["method"], settings["k"])
     mean = np.asarray(arrays["mean"], np.float64)
     scatter = np.asarray(arrays["scatter"], np.float64)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.flow import calibration_sha256, load_calibration
-from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
+from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
+from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, one_line

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_flow_tf.calibration.flow import calibration_sha256
+from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.experiment import SAVED_MODEL

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.checks import is_integer
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -247,21 +246,3 @@ def check_trainable(pooling: Pooling, token_weights: Any) -> None:
     "blocks or cls, and token_weights=uniform",
     argument=argument,
   )
-
-
-def check_low_dim(dim: int, low_dim: int | None) -> None:
-  """Raises ConfigError unless `low_dim` is None or a positive divisor of `dim`."""
-  if low_dim is not None and (not is_integer(low_dim, 1) or dim % low_dim):
-    divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-    raise ConfigError(f"low_dim={low_dim}: expected a divisor of the {dim} dimensions: {divisors}", "low_dim")
-
-
-def low_dim(embeddings: tf.Tensor, n: int | None) -> tf.Tensor:
-  """Returns the means of n groups of neighboring dimensions of [batch, dim], [batch, n]; the embeddings for None."""
-  import tensorflow as tf
-
-  if n is None:
-    return embeddings
-  dim = embeddings.shape[-1]
-  check_low_dim(dim, n)
-  return tf.reduce_mean(tf.reshape(embeddings, [-1, n, dim // n]), axis=-1)

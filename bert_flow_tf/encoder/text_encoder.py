@@ -1,6 +1,7 @@
 """The base of all encoders: embedding of sentences with a cache, and the identity of the embeddings."""
 
 import abc
+import functools
 import importlib.metadata
 import os
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from bert_flow_tf.encoder.checkpoints.source import absolute_name
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights
+from bert_flow_tf.encoder.text.characters import CharacterTable
+from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.progress import Progress
@@ -113,6 +115,14 @@ class TextEncoder(abc.ABC):
   def tokenizer_checksum(self) -> str:
     """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""
     return self.tokenizer.checksum
+
+  @functools.cached_property
+  def characters(self) -> CharacterTable:
+    """The characters of its word pieces, by the sentences of `frequency_corpus`, or by general English."""
+    weights: Any = self.token_weights
+    if weights is None or weights.frequency_corpus is None:
+      weights = make_token_weights("idf", self.tokenizer)
+    return CharacterTable(self.tokenizer.with_prompt(""), weights)
 
   def check_has_tokens(self, calibration: str) -> None:
     """Raises a ConfigError if it has no word pieces, of which a calibration takes the characters."""

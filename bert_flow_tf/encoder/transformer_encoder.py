@@ -12,7 +12,6 @@ from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
-from bert_flow_tf.encoder.text.characters import CharacterTable
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
@@ -208,14 +207,6 @@ class TransformerEncoder(TextEncoder):
       problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
     return pooling
-
-  @functools.cached_property
-  def characters(self) -> CharacterTable:
-    """The characters of its word pieces, by the sentences of `frequency_corpus`, or by general English."""
-    weights: Any = self.token_weights
-    if weights is None or weights.frequency_corpus is None:
-      weights = make_token_weights("idf", self.tokenizer)
-    return CharacterTable(self.tokenizer.with_prompt(""), weights)
 
   def embed_batch(
     self,

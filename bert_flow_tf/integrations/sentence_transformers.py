@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.calibration.flow import calibration_sha256
+from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.data.pairs import is_table
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized

@@ -12,8 +12,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.characters import characters_name
-from bert_flow_tf.calibration.flow import saved_calibrations
 from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, CalibrationSpec, parse_calibration
+from bert_flow_tf.calibration.saving import saved_calibrations
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings

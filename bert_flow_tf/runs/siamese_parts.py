@@ -6,8 +6,8 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import FLOW
+from bert_flow_tf.calibration.saving import load_flow
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
@@ -87,7 +87,7 @@ class SiameseParts:
       name = str(folder / ENCODER)
     flow = None
     if self.settings.flow:
-      flow = load_calibration(folder / FLOW).flow
+      flow = load_flow(folder / FLOW).flow
     if self.task.labels:
       self.classifier = Classifier.load(folder / CLASSIFIER)
     self.use(self.load_encoder(name), flow)
@@ -129,8 +129,8 @@ class SiameseParts:
     """Writes a published checkpoint, of the model's flow unless a flow is given; none unless it is a BERT."""
     if not self.model.encoder.is_bert:
       return
-    if flow is None and self.model.calibration is not None:
-      flow = self.model.calibration.flow
+    if flow is None and self.model.flow is not None:
+      flow = self.model.flow.flow
     write_training_checkpoint(folder, step, self.model.encoder, flow, self.classifier)
 
 

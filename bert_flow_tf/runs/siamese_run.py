@@ -151,9 +151,9 @@ class SiameseRun:
         result = siamese_scores.agreement(task, self.methods(), embeddings, splits, untrained)
       self._results = [result]
       pairs, bits = task.splits[splits[0]], None
-      if model.calibration is not None:
+      if model.flow is not None:
         first, second = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
-        bits = (model.calibration.bits_per_dim(first) + model.calibration.bits_per_dim(second)).numpy()
+        bits = (model.flow.bits_per_dim(first) + model.flow.bits_per_dim(second)).numpy()
       values: dict[str, Any] = siamese_scores.eval_results(
         task.targets(pairs),
         siamese_scores.final(model, embeddings, pairs),

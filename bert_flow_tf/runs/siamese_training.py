@@ -55,7 +55,7 @@ class SiameseTraining:
       # The trained encoder has a folder, and thereby an identity, of its own.
       saving.save_encoder(encoder, folder / ENCODER)
       encoder.name, encoder.folder = str(folder / ENCODER), folder / ENCODER
-      calibration = parts.model.calibration
+      calibration = parts.model.flow
       parts.use(encoder, calibration and calibration.flow)
     if parts.classifier is not None:
       parts.classifier.encoder = parts.model.identity.to_dict()

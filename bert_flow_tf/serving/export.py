@@ -16,9 +16,9 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.calibration.flow import as_calibration
-from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
+from bert_flow_tf.calibration.saving import as_calibration
+from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.data.pairs import sentences_or_pairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
@@ -105,7 +105,7 @@ def export_model(
   checked = ExportSettings(**settings)
   check_installed(export_dir)
   served = _served(model, checked.normalize)
-  if reference is not None and not served.calibration.is_flow:
+  if reference is not None and served.flow is None:
     name = served.name
     raise ConfigError(f"reference: only a flow says how usual a text is, not {name}; leave it out", "reference")
   if served.without_text:
@@ -128,7 +128,7 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
   if not isinstance(model, SentenceModel):
     calibration: Any = as_calibration(model)
-    return ServedCalibration(calibration, calibration, calibration.dim, normalize)
+    return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
   precision = model.identity.settings.precision
   if precision != "float32":
     raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
@@ -137,7 +137,7 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
 
 def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, Any]:
   """Returns an entry of metadata.json, `reference`, with the quantiles of bits per dimension; {} without a flow."""
-  if not served.calibration.is_flow:
+  if served.flow is None:
     return {}
   rows: Any = []
   if isinstance(served, ServedModel):
@@ -151,7 +151,7 @@ def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, 
       raise DataError("reference: empty; expected sentences, or leave it out", "reference")
     return {}
   rows = served.embed(rows[:: math.ceil(len(rows) / _MAX_REFERENCE_ROWS)])
-  bits = served.calibration.log_prob(rows)[0]
+  bits = served.flow.log_prob(rows)[0]
   quantiles = {str(share): float(np.quantile(bits, share)) for share in _QUANTILES}
   return {"reference": {"rows": len(rows), "bits_per_dim": quantiles}}
 
@@ -200,16 +200,15 @@ def _describe(folder, served, settings, about):
 
 def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, Any]) -> dict:
   """Returns the content of metadata.json; `about` are further entries, among them the version."""
-  graph = served.calibration
   calibration: dict[str, Any] = {"name": served.name} | served.sizes
   without = ["log_prob and inverse: the calibration is not a flow"]
-  if graph.is_flow:
-    calibration["flow"] = served.fitted.flow.settings()
+  if served.flow is not None:
+    calibration["flow"] = served.flow.flow.settings()
     without = []
   if served.without_text:
     without.append(f"signatures of text: {served.without_text}")
-  if isinstance(served.fitted, LinearCalibration):
-    calibration["fitted_on"] = served.fitted.count
+  if isinstance(served.calibration, LinearCalibration):
+    calibration["fitted_on"] = served.calibration.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
   for package in _PACKAGES:
     versions[package] = importlib.metadata.version(package)

@@ -1,15 +1,15 @@
 """The graph functions of a served model."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.graph import CharactersGraph, make_calibration_graph
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
-from bert_flow_tf.encoder.pooling import low_dim as low_dim_of
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 
@@ -35,25 +35,31 @@ class ServedCalibration:
 
   Attributes:
     model: the served `SentenceModel`, or calibration.
-    fitted: its calibration in Python.
-    calibration: the calibration as a graph.
-    name: name of the calibration, with characters.
+    calibration: its calibration; None for none.
+    flow: the calibration if it is a flow, else None.
+    name: name of the model's steps.
     sizes: {axis of the signatures: size}.
     table: {name: signature}.
     without_text: reason why a model takes ids alone; None if it takes text.
   """
 
-  def __init__(self, model: Any, calibration: Any, dim: int, normalize: bool, low_dim: int | None = None) -> None:
-    self.model, self.fitted, self.normalize, self._low_dim = model, calibration, normalize, low_dim
-    self.calibration: Any = make_calibration_graph(calibration, dim)
-    self.name = self.calibration.name
-    self._characters: Any = None
-    self.variables = list(self.calibration.variables)
+  def __init__(self, model: Any, steps: Sequence[Step], dim: int, output_dim: int, normalize: bool) -> None:
+    for step in steps:
+      step.check_fitted()
+    self.model, self.normalize = model, normalize
+    self._steps = list(steps)
+    if normalize:
+      self._steps.append(Normalize())
+    first = self._steps[0] if self._steps else None
+    self.calibration = first if isinstance(first, Calibration) else None
+    self.flow = first if isinstance(first, FlowCalibration) else None
+    self.name = "+".join(filter(None, [step.name for step in steps])) or "none"
+    self.variables = [variable for step in steps for variable in step.variables]
     self.trainable_variables = [variable for variable in self.variables if variable.trainable]
-    self.sizes = {"dim": dim, "output_dim": low_dim or self.calibration.output_dim}
-    if self.calibration.is_flow:
-      self.sizes["latent_dim"] = self.calibration.output_dim
-    self.table = signatures_of(VECTOR_SIGNATURES, self.calibration.is_flow)
+    self.sizes = {"dim": dim, "output_dim": output_dim}
+    if self.flow is not None:
+      self.sizes["latent_dim"] = self.flow.output_dim
+    self.table = signatures_of(VECTOR_SIGNATURES, self.flow is not None)
     self._rows_at_once = _MAX_VECTORS
     self.without_text: str | None = None
     self._computations: dict[str, Callable[..., Outputs]] = {
@@ -63,7 +69,7 @@ class ServedCalibration:
     }
     # Traced once, and called by every signature.
     pooled = tf.TensorSpec([None, dim], tf.float32)
-    self._calibrated = tf.function(lambda u: self._finish(self.calibration.transform(u)), [pooled], autograph=False)
+    self._calibrated = tf.function(lambda u: apply_steps(self._steps, Features(u)), [pooled], autograph=False)
 
   def embed(self, rows: Any) -> np.ndarray:
     """Returns the embeddings before calibration of rows of input, float32 [n, dim], computed in Python."""
@@ -133,23 +139,16 @@ class ServedCalibration:
     """Returns the embeddings before calibration, float32 [n, dim]."""
     return inputs
 
-  def _finish(self, calibrated: tf.Tensor, *tokens: tf.Tensor) -> tf.Tensor:
-    """Applies the steps after the calibration; `tokens` are ids and numbers of tokens, for characters."""
-    if self._characters is not None:
-      calibrated = self._characters.append(calibrated, *tokens)
-    embedding = low_dim_of(calibrated, self._low_dim)
-    if self.normalize:
-      embedding = tf.math.l2_normalize(embedding, axis=1)
-    return embedding
-
   def _embed(self, inputs: tf.Tensor) -> Outputs:
     return (self._calibrated(self._pooled_of(inputs)),)
 
   def _log_prob(self, inputs: tf.Tensor) -> Outputs:
-    return self.calibration.log_prob(self._pooled_of(inputs))
+    assert self.flow is not None, "a signature of flows"
+    return self.flow.log_prob(self._pooled_of(inputs))
 
   def _inverse(self, latent: tf.Tensor) -> Outputs:
-    return (self.calibration.inverse(latent),)
+    assert self.flow is not None, "a signature of flows"
+    return (self.flow.inverse(latent),)
 
 
 class ServedModel(ServedCalibration):
@@ -159,17 +158,11 @@ class ServedModel(ServedCalibration):
   """
 
   def __init__(self, model: SentenceModel, normalize: bool):
-    dim = 0 if model.has_characters_alone else model.dim
-    super().__init__(model, model.calibration, dim, normalize, model.identity.low_dim)
-    self.name = model.calibration_name or self.name
-    self.sizes["output_dim"] = model.output_dim
+    dim = model.dim if model.reads_embedding else 0
+    super().__init__(model, model.steps, dim, model.output_dim, normalize)
     self._encoder: Any = model.encoder_graph()
     self.variables = self._encoder.variables + self.variables
     self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
-    self._lite_calibration = make_calibration_graph(model.calibration, dim, np.float32)
-    if model.characters is not None:
-      self._characters = CharactersGraph(model.characters)
-      self.variables.append(self._characters.table)
     # A static encoder or a SavedModel may read whole texts: the longest decides how many rows are computed at once.
     width = min(model.max_seq_length, _MAX_WIDTH)
     self._rows_at_once = max(1, _MAX_TOKENS // width)
@@ -177,7 +170,7 @@ class ServedModel(ServedCalibration):
     self.sizes["max_seq_length"] = width
     self.without_text = self._encoder.without_text
     takes_text = not self.without_text
-    self.table = signatures_of(SIGNATURES, self.calibration.is_flow, self._encoder.takes_ids, takes_text)
+    self.table = signatures_of(SIGNATURES, self.flow is not None, self._encoder.takes_ids, takes_text)
     if not dim:
       self.table.pop("embed_pooled", None)
     self._computations |= {
@@ -232,17 +225,17 @@ class ServedModel(ServedCalibration):
     return (self._calibrated_tokens(*self._encoder.tokenizer(text)),)
 
   def _calibrate_tokens(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    return self._finish(self.calibration.transform(self._pooled(ids, lengths)), ids, lengths)
+    return apply_steps(self._steps, Features(self._pooled(ids, lengths), ids, lengths))
 
   def _embed_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
     return (self._calibrated_tokens(ids, _checked_lengths(ids, lengths)),)
 
   def _embed_ids_fixed(self, ids: tf.Tensor, lengths: tf.Tensor) -> Outputs:
-    # TensorFlow Lite has matrix products of float32 alone, and no lists of tensors.
+    # TensorFlow Lite has no lists of tensors.
     lengths = _checked_lengths(ids, lengths)
     mask = tf.sequence_mask(lengths, self.sizes["max_seq_length"], tf.int32)
-    calibrated = self._lite_calibration.transform(self._encoder.of_fixed_width(ids, mask))
-    return (self._finish(calibrated, ids, lengths),)
+    features = Features(self._encoder.of_fixed_width(ids, mask), ids, lengths, lite=True)
+    return (apply_steps(self._steps, features),)
 
   def _embed_examples(self, examples: tf.Tensor) -> Outputs:
     features = tf.io.parse_example(examples, {TEXT_FEATURE: tf.io.FixedLenFeature([], tf.string)})

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.low_dim import check_low_dim
+from bert_flow_tf.calibration.saving import load_flow
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder.checkpoints import google, tf1_names
 from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
-from bert_flow_tf.encoder.pooling import check_low_dim
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -151,7 +152,7 @@ def _read_back(record: Mapping[str, Any], encoder: SentenceEncoder, folder: path
   """Returns {name in a checkpoint: float32 array} of the encoder, and of flow and classifier in a written folder."""
   flow = classifier = None
   if record[FLOW]:
-    flow = load_calibration(folder / FLOW).flow
+    flow = load_flow(folder / FLOW).flow
   if record[CLASSIFIER]:
     classifier = Classifier.load(folder / CLASSIFIER)
   return model_variables(encoder, flow, classifier)

@@ -4,7 +4,8 @@ import json
 import pathlib
 from typing import Any
 
-from bert_flow_tf.calibration.flow import FlowCalibration, load_calibration
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG
 from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity

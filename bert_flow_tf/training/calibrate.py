@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
+from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.training.fit_rows import Dev, FitVectors
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit

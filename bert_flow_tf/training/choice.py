@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.interface import Calibration
+from bert_flow_tf.calibration.low_dim import low_dim
 from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
+from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.encoder.identity import EncoderIdentity
-from bert_flow_tf.encoder.pooling import low_dim
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy

@@ -11,8 +11,8 @@ from absl import logging
 
 from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
+from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import check_arguments
 from bert_flow_tf.flow.glow import Glow

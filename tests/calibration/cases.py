@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from bert_flow_tf.calibration.step import Features
+
 # Every method, with and without k; with K of NATSV still to be chosen only where nothing is transformed.
 NAMES = (
   "none",
@@ -25,6 +27,13 @@ def cone(rows, dim, seed=0):
   u += 2 * rng.standard_normal(dim)
   u[:, 0] *= 10.0
   return u.astype(np.float32)
+
+
+def in_graph(step, lite=False):
+  """Returns a step as a function of embeddings in a graph of TensorFlow."""
+  import tensorflow as tf
+
+  return tf.function(lambda u: step(Features(u, lite=lite)), autograph=False)
 
 
 def close(actual, expected, tolerance=2e-6):

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.calibration.combined import Scale, SideBySide, side_by_side
-from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration
-from bert_flow_tf.calibration.graph import make_calibration_graph
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.errors import CalibrationError, FlowError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.calibration.cases import D, close, cone, cosines
+from tests.calibration.cases import D, close, cone, cosines, in_graph
 from tests.testing import rejected, rewrite_archive
 from tests.training import small
 
@@ -30,12 +30,12 @@ def test_the_scale_of_a_flow_saved_and_served(tmp_path):
   np.testing.assert_array_equal(loaded.transform(new), flow.transform(new))
   with rejected(FlowError, None):
     Glow.load(tmp_path / "flow")
-  graph = make_calibration_graph(loaded, D)
-  close(graph.transform(new), flow.transform(new), 1e-5)
-  bits, nats = graph.log_prob(new)
+  for lite in (False, True):
+    close(in_graph(loaded, lite)(new), flow.transform(new), 1e-5)
+  bits, nats = loaded.log_prob(new)
   close(bits, flow.bits_per_dim(new), 1e-5)
   close(nats, np.asarray(bits) * -D * np.log(2), 1e-5)
-  close(graph.inverse(flow.transform(new)), flow.scaled(new), 1e-4)
+  close(loaded.inverse(flow.transform(new)), flow.scaled(new), 1e-4)
   checksum = calibration_sha256(tmp_path / "flow")
   flow.flow.save(tmp_path / "alone")
   assert calibration_sha256(tmp_path / "alone") != checksum
@@ -90,10 +90,8 @@ def test_saved_loaded_and_served(parts, tmp_path):
   assert calibration_sha256(tmp_path / "both") == checksum
   SideBySide([parts[0], make_calibration("whitening").fit(cone(60, D))]).save(tmp_path / "other")
   assert calibration_sha256(tmp_path / "other") != checksum
-  graph = make_calibration_graph(loaded, D)
-  assert (graph.name, graph.is_flow, graph.dim, graph.output_dim) == (both.name, False, D, 2 * D)
-  np.testing.assert_allclose(graph.transform(new), both.transform(new), atol=1e-6)
-  assert len(graph.variables) == len(parts[0].flow.weights)
+  np.testing.assert_allclose(in_graph(loaded)(new), both.transform(new), atol=1e-6)
+  assert len(loaded.variables) == len(parts[0].flow.weights)
 
 
 @pytest.mark.parametrize("damaged", [3, [], [{}], [{}, {}], [{"method": "sn"}, 3]])

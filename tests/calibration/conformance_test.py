@@ -5,12 +5,11 @@ import pytest
 import scipy.linalg
 import scipy.stats
 
-from bert_flow_tf.calibration.flow import load_calibration
-from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.linear import METHODS
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.errors import CalibrationError
-from tests.calibration.cases import NAMES, D, close, cone, cosines
+from tests.calibration.cases import NAMES, D, close, cone, cosines, in_graph
 from tests.testing import rejected
 
 every_name = pytest.mark.parametrize("name", NAMES)
@@ -109,10 +108,9 @@ def test_affine_and_served_graph(name):
   assert shift.shape == (u.shape[1],) and matrix.shape == (u.shape[1], calibration.output_dim)
   close((new - shift) @ matrix, calibration.transform(new))
   assert shift.dtype == matrix.dtype == np.float64
-  graph = make_calibration_graph(calibration, u.shape[1])
-  assert (graph.is_flow, graph.name, graph.output_dim) == (False, name, calibration.output_dim)
-  close(graph.transform(new), calibration.transform(new))
-  assert graph.transform(new[:0]).shape == (0, calibration.output_dim)
+  graph = in_graph(calibration)
+  close(graph(new), calibration.transform(new))
+  assert graph(new[:0]).shape == (0, calibration.output_dim)
 
 
 @every_name

@@ -6,14 +6,14 @@ import zipfile
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration import flow as flow_calibration
-from bert_flow_tf.calibration.flow import FlowCalibration, calibration_sha256, load_calibration, saved_calibrations
-from bert_flow_tf.calibration.graph import make_calibration_graph
+from bert_flow_tf.calibration import step
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration, saved_calibrations
 from bert_flow_tf.errors import CalibrationError, ConfigError, FlowError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.archive import FORMAT_VERSION
-from tests.calibration.cases import close, cone
+from tests.calibration.cases import close, cone, in_graph
 from tests.flow.cases import randomize
 from tests.testing import REPO, rejected, rewrite_archive
 from tests.training import small
@@ -44,7 +44,7 @@ def test_not_fitted():
 
 @pytest.mark.parametrize("rows_at_once", [7, 64])
 def test_pieces_are_as_one_pass(rows_at_once, monkeypatch, started):
-  monkeypatch.setattr(flow_calibration, "_ROWS_AT_ONCE", rows_at_once)
+  monkeypatch.setattr(step, "_ROWS_AT_ONCE", rows_at_once)
   rows = small.embeddings()[0]
   latents = started.transform(rows.astype(np.float64))
   assert latents.dtype == np.float32 and latents.shape == (64, started.output_dim) == (64, started.dim)
@@ -56,24 +56,23 @@ def test_graph():
   # In float64, a difference is an error and not rounding.
   flow, rows = small.make_flow(dtype="float64"), small.embeddings()[0]
   flow.initialize(rows)
-  graph = make_calibration_graph(FlowCalibration(randomize(flow)), small.DIM)
-  assert (graph.is_flow, graph.name, graph.output_dim) == (True, "flow", small.DIM)
+  calibration = FlowCalibration(randomize(flow))
   latents = flow.transform(rows)
-  bits, nats = graph.log_prob(rows)
+  bits, nats = calibration.log_prob(rows)
   expected = [latents, flow.inverse(latents), flow.bits_per_dim(rows), flow.distribution.log_prob(rows)]
-  for values, of_flow in zip([graph.transform(rows), graph.inverse(latents), bits, nats], expected, strict=True):
+  actual = [in_graph(calibration)(rows), calibration.inverse(latents), bits, nats]
+  for values, of_flow in zip(actual, expected, strict=True):
     assert values.dtype == "float32"
     close(values, of_flow)
-  np.testing.assert_array_equal(make_calibration_graph(None, small.DIM).transform(rows), rows)
   for unfitted in (FlowCalibration(small.make_flow()), make_calibration("sn"), make_calibration("natsv").fit(rows)):
     with pytest.raises(CalibrationError):
-      make_calibration_graph(unfitted, small.DIM)
+      unfitted.check_fitted()
 
 
 def test_latent_that_is_not_finite(started):
   rows = small.embeddings()[0].copy()
   rows[5] = 3e38
-  with rejected(CalibrationError, None):
+  with rejected(CalibrationError, "embeddings", match="row 5"):
     started.transform(rows)
 
 

@@ -7,13 +7,12 @@ import pytest
 import scipy.linalg
 import scipy.stats
 
-from bert_flow_tf.calibration.graph import make_calibration_graph
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.calibration.cases import close, cone, cosines
+from tests.calibration.cases import close, cone, cosines, in_graph
 from tests.flow import reference
 from tests.testing import rejected
 
@@ -55,8 +54,8 @@ def test_the_graph_of_small_deviations_keeps_their_digits():
   rng = np.random.default_rng(0)
   rows = (rng.normal(size=[500, 8]) * np.geomspace(1e-3, 1, 8) + 50).astype(np.float32)
   calibration = make_calibration("whitening").fit(rows)
-  for dtype, tolerance in ((np.float64, 1e-6), (np.float32, 1e-5)):
-    close(make_calibration_graph(calibration, 8, dtype).transform(rows), calibration.transform(rows), tolerance)
+  for lite, tolerance in ((False, 1e-6), (True, 1e-5)):
+    close(in_graph(calibration, lite)(rows), calibration.transform(rows), tolerance)
 
 
 def test_integers_lists_and_float64_are_taken():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.corpus import calibrating
 from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError

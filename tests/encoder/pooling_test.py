@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.encoder.pooling import check_low_dim, low_dim, parse_pooling
+from bert_flow_tf.calibration.low_dim import check_low_dim, low_dim
+from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError
 from tests.testing import rejected
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.training.siamese.objectives import Classifier
 from tests.encoder import tiny
 from tests.encoder.checkpoints import tf1_files

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from tests.corpus.toy import read_npy
 from tests.encoder.tiny import random_weights, save_tiny
 from tests.run_scripts.command_lines import check_rejected, check_succeeded

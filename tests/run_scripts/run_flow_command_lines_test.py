@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.calibration.flow import load_calibration
 from bert_flow_tf.calibration.names import AUTO_CANDIDATES
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from tests.run_scripts import tiny_data

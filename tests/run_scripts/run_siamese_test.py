@@ -8,7 +8,7 @@ from absl import flags
 from scipy import stats
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.calibration.flow import load_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.identity import check_encoder
 from bert_flow_tf.evaluation.metrics import cosine_similarity

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import scipy.sparse
 
-from bert_flow_tf.calibration.interface import Calibration
 from bert_flow_tf.calibration.names import FLOW
+from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
@@ -111,8 +111,8 @@ class RandomFlow(Calibration):
   def __init__(self, seed):
     self._matrix = flow_matrix(seed)
 
-  def transform(self, embeddings):
-    return (embeddings - 4) @ self._matrix
+  def __call__(self, features):
+    return ((features.embedding - 4) @ self._matrix).astype(np.float32)
 
   def contents(self):
     raise NotImplementedError

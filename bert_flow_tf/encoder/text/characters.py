@@ -52,7 +52,7 @@ class CharacterTable:
     has = scipy.sparse.csr_array((np.ones(len(columns)), columns, ends), shape)
     weights_of_ngrams = _idf(np.minimum(frequencies @ has, total), total)
     self._rows = scipy.sparse.diags_array(_idf(frequencies, total)) @ _unit(has.multiply(weights_of_ngrams).tocsr())
-    self.dense = functools.cache(self._dense)
+    self.variable = functools.cache(self._variable)
 
   @functools.cached_property
   def whole_pieces(self) -> "CharacterTable":
@@ -67,13 +67,14 @@ class CharacterTable:
     """Returns the cosine of the exact c of each pair, float64 [n]; 0 if one is 0."""
     return self.exact(ids_a).multiply(self.exact(ids_b)).sum(axis=1)
 
-  def of(self, ids: Sequence[np.ndarray], dim: int) -> np.ndarray:
-    """Returns the dense c of n int32 arrays [seq_len] of ids, divided by its length, or 0: float32 [n, dim]."""
-    sums = self._counts(ids).astype(np.float32) @ self.dense(dim)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    return np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 0)
+  def _variable(self, dim):
+    """Returns `dense` as a variable that no training changes."""
+    import tensorflow as tf
 
-  def _dense(self, dim):
+    with tf.init_scope():  # it belongs to no graph that reads it
+      return tf.Variable(self.dense(dim), trainable=False, name="characters")
+
+  def dense(self, dim: int) -> np.ndarray:
     """Returns the rows a_v C_v with random signs as r_g, float32 [vocab_size, dim]; the same on every machine."""
     table = np.empty([self._rows.shape[0], dim], np.float32)
     generator = np.random.PCG64(0)

@@ -4,7 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder.pooling import Pooling, low_dim
+from bert_flow_tf.calibration.low_dim import low_dim
+from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables

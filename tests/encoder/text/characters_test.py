@@ -91,7 +91,7 @@ def test_dense_rows_have_the_products_of_the_exact_ones(model):
   ids = model.encoder.tokenizer(TEXTS)
   table = model.encoder.characters
   exact = (table.exact(ids) @ table.exact(ids).T).toarray()
-  dense = table.of(ids, 2048)
+  dense = SentenceModel(model.encoder, characters=2048).encode(TEXTS)
   np.testing.assert_allclose(dense @ dense.T, exact, atol=0.08)
   assert not dense[4:].any()
   # The same signs everywhere, and the a shorter row is the start of a longer row.

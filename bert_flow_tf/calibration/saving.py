@@ -1,0 +1,113 @@
+"""Files of calibrations and of the steps of models: FOLDER/calibration.npz."""
+
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.calibration.characters import CHARACTERS
+from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, joined_contents, split_contents
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step
+from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.io import archive
+
+_STEPS = "steps"  # the method in the settings of several steps
+
+
+def as_calibration(calibration: Calibration | Glow) -> Calibration:
+  """Returns a calibration as it is, a flow as `FlowCalibration`."""
+  if isinstance(calibration, Glow):
+    return FlowCalibration(calibration)
+  if not isinstance(calibration, Calibration):
+    kind = type(calibration).__name__
+    raise ConfigError(f"calibration={kind}: expected a Calibration, a Glow or None", argument="calibration")
+  return calibration
+
+
+def load_calibration(folder: str | os.PathLike) -> Calibration:
+  """Loads the flow or other `Calibration` that was saved in a folder.
+
+  Raises:
+    CalibrationError: the file is missing or damaged.
+    ConfigError: the folder has no calibration, but folders of calibrations; or its model has further steps.
+  """
+  steps, _ = load_steps(folder)
+  if len(steps) == 1 and isinstance(steps[0], Calibration):
+    return steps[0]
+  names = " and ".join(step.name for step in steps if not isinstance(step, Calibration))
+  reason = f"has the step {names}, which is no calibration of vectors"
+  raise ConfigError(f"{folder}: {reason}; use it with its encoder, as SentenceModel.load does")
+
+
+def load_flow(folder: str | os.PathLike) -> FlowCalibration:
+  """Loads a flow, as `load_calibration`; a CalibrationError for another calibration."""
+  calibration = load_calibration(folder)
+  if not isinstance(calibration, FlowCalibration):
+    raise CalibrationError(f"{folder}: expected a flow, got {calibration.name}")
+  return calibration
+
+
+def load_steps(folder: str | os.PathLike) -> tuple[list[Step], dict[str, Any] | None]:
+  """Returns the steps of a saved model or calibration, and the identity of its encoder, None if it is unknown.
+
+  Raises:
+    CalibrationError, ConfigError: see `load_calibration`.
+  """
+  if not archive.is_in(folder, KIND):
+    inside = [str(pathlib.Path(folder, name)) for name in saved_calibrations(folder)]
+    if inside:
+      raise ConfigError(f"folder={folder}: contains {', '.join(inside)}; name one of these folders", argument="folder")
+    parent = pathlib.Path(folder).parent
+    beside = [str(parent / name) for name in saved_calibrations(parent)]
+    if beside and not pathlib.Path(folder).exists():
+      raise CalibrationError(f"{folder}: no such folder; expected one of {', '.join(beside[:5])}")
+  with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
+    encoder = settings.pop("encoder")
+    if not isinstance(encoder, dict | None):
+      raise CalibrationError(f"encoder is {encoder!r}, expected an object")
+    steps = [Step.of_contents(*contents) for contents in _contents_of_steps(settings, arrays)]
+    for step in steps:
+      if isinstance(step, Calibration):
+        step.encoder = encoder
+    return steps, encoder
+
+
+def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Mapping[str, Any]) -> None:
+  """Writes the steps of a model, of which one is no part of the identity of the encoder, for `load_steps`."""
+  parts = [contents for step in steps if (contents := step.contents()) is not None]
+  settings, arrays = joined_contents(_STEPS, parts)
+  if len(parts) == 1:
+    settings, arrays = parts[0]
+  archive.write(folder, KIND, {**settings, "encoder": encoder}, arrays)
+
+
+def _contents_of_steps(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[Contents]:
+  """Returns the contents of each step of a file."""
+  method = settings["method"]
+  # Release 0.1.0 has a calibration and characters after it as parts side by side.
+  if method == _STEPS or (method == SIDE_BY_SIDE and settings["parts"][-1]["method"] == CHARACTERS):
+    return split_contents(settings, arrays)
+  return [(dict(settings), dict(arrays))]
+
+
+def saved_calibrations(folder: str | os.PathLike) -> list[str]:
+  """Returns the sorted names of the folders of calibrations in a folder, which may not exist."""
+  return sorted(path.parent.name for path in pathlib.Path(folder).glob(f"*/{KIND}.npz"))
+
+
+def calibration_sha256(folder: str | os.PathLike) -> str:
+  """Returns the hexadecimal SHA-256 of a saved calibration's numbers and settings, without its encoder's identity."""
+  with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
+    # Settings first, then every array with its name, type and shape, in the order of the names.
+    total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
+    for name in sorted(arrays):
+      array = np.ascontiguousarray(arrays[name])
+      total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+      total.update(array.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,249 @@
+"""Steps of a model: maps of embeddings that Python calls on arrays, and that a graph traces."""
+
+from __future__ import annotations
+
+import abc
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.evaluation.metrics import cosine_similarity
+from bert_flow_tf.io import archive
+from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.forks import check_not_forked
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+  from bert_flow_tf.encoder.text_encoder import TextEncoder
+
+KIND = "calibration"  # of the archive in a calibration's folder
+Contents = tuple[dict[str, Any], dict[str, np.ndarray]]  # JSON settings and arrays of a saved step
+
+# Rows that Python gives to a step at once: bounds memory, and costs nothing above some hundred.
+_ROWS_AT_ONCE = 8192
+# Tokens that Python gives to a step at once, if all sentences have the length of the longest.
+_TOKENS_AT_ONCE = 4096
+
+
+class Features(NamedTuple):
+  """Tensors of n sentences that a step reads.
+
+  Attributes:
+    embedding: [n, dim]; float32, or float64 as a user gave it.
+    ids: ids of the tokens, int32 [n, seq_len]; None where no step reads tokens.
+    lengths: numbers of tokens, int32 [n]; None where no step reads tokens.
+    lite: whether only operations of TensorFlow Lite are allowed, which has matrix products of float32 alone.
+  """
+
+  embedding: tf.Tensor
+  ids: tf.Tensor | None = None
+  lengths: tf.Tensor | None = None
+  lite: bool = False
+
+
+class Step(abc.ABC):
+  """Map of embeddings [n, dim], and perhaps of tokens, to embeddings [n, output_dim]; a model is a list of them.
+
+  A class names the values of `method` in its `contents`, for `of_contents`: `class Mean(Step, methods=("mean",))`.
+
+  Attributes:
+    name: part of the name of the model's calibration, as "characters"; "" for none.
+    reads_embedding: False if the step needs no embedding where it is the first one of a model.
+    reads_tokens: whether the step reads `Features.ids` and `Features.lengths`.
+    variables: variables of TensorFlow on which it computes.
+  """
+
+  reads_embedding = True
+  reads_tokens = False
+  _classes: ClassVar[dict[str, type[Step]]] = {}
+
+  def __init_subclass__(cls, methods: Sequence[str] = (), **arguments: Any) -> None:
+    super().__init_subclass__(**arguments)
+    for method in methods:
+      Step._classes[method] = cls
+
+  @property
+  def name(self) -> str:
+    """See the class."""
+    return ""
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    """See the class."""
+    return ()
+
+  @abc.abstractmethod
+  def output_dim_of(self, dim: int) -> int:
+    """Returns the output's dimensions for embeddings of `dim`; raises a ConfigError if the step cannot take them."""
+
+  @abc.abstractmethod
+  def __call__(self, features: Features) -> tf.Tensor:
+    """Returns embeddings float32 [n, output_dim], eagerly or in a graph."""
+
+  def check_fitted(self) -> None:
+    """Raises a CalibrationError if the step cannot be applied yet."""
+    return
+
+  def bound_to(self, encoder: TextEncoder) -> Step:
+    """Returns the step with what it needs of a model's encoder; raises a ConfigError if the encoder lacks it."""
+    del encoder
+    return self
+
+  def check_encoder(self, encoder: TextEncoder, where: str) -> None:
+    """Raises an EncoderError if a step that was saved at `where` needs something else of the encoder."""
+    del encoder, where
+
+  def contents(self) -> Contents | None:
+    """Returns JSON settings, of which `method` names the class, and arrays; None if the encoder's identity has them."""
+    return None
+
+  @classmethod
+  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Step:
+    """Returns the step of `contents`; raises any error if they describe none."""
+    raise NotImplementedError
+
+  @staticmethod
+  def of_contents(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Step:
+    """Returns the step of `contents`, of any class; raises any error if they describe none."""
+    return Step._classes[settings["method"]].restore(settings, arrays)
+
+  def transform(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """Returns the step's output for embeddings [n, dim] of sentences with token ids, float32 [n, output_dim]."""
+    from bert_flow_tf.encoder.text.word_piece import pad_batch
+
+    check_not_forked(CalibrationError)
+    results = np.empty([len(embeddings), self.output_dim_of(embeddings.shape[1])], np.float32)
+    parts = _parts_of_tokens(tokens) if self.reads_tokens else _parts_of_rows(len(embeddings))
+    for part in parts:
+      rows = embeddings[part]
+      if rows.dtype != np.float32:
+        rows = rows.astype(np.float64)
+      ids = lengths = None
+      if self.reads_tokens:
+        ids, mask = pad_batch(tokens[part])
+        lengths = mask.sum(axis=1, dtype=np.int32)
+      results[part] = self(Features(rows, ids, lengths))
+    return results
+
+  def cosines(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """Returns the cosine of the outputs of each of n / 2 sentences and its partner n / 2 places on, float64 [n / 2]."""
+    outputs = self.transform(embeddings, tokens)
+    return cosines_of_halves(outputs)
+
+
+class Calibration(Step):
+  """Step from embeddings u [n, dim] to calibrated embeddings z [n, output_dim], fitted without labels.
+
+      calibration = make_calibration("whitening").fit(embeddings)
+      similarities = cosine_similarity(calibration.transform(a), calibration.transform(b))
+
+  Rows are occurrences: a sentence in three pairs counts three times, as in the paper's "target" setting. The rows of n
+  pairs are all first sentences, then all second ones, [2 n, dim]; only the flow uses the order.
+
+  The flow's class is `bert_flow_tf.calibration.flow.FlowCalibration`.
+
+  Attributes:
+    encoder: identity of the encoder, or None if unknown; saved and loaded with the rest.
+    dim: dimensions of u.
+    output_dim: dimensions of z.
+  """
+
+  encoder: dict[str, Any] | None = None
+
+  @property
+  @abc.abstractmethod
+  def dim(self) -> int:
+    """See the class."""
+
+  @property
+  @abc.abstractmethod
+  def output_dim(self) -> int:
+    """See the class."""
+
+  def __repr__(self) -> str:
+    return f"<{type(self).__name__} {self.name!r}>"
+
+  def output_dim_of(self, dim: int) -> int:
+    """See the base class."""
+    del dim
+    return self.output_dim
+
+  def transform(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """u [n, dim] -> z [n, output_dim], float32; raises a CalibrationError for a row that gives no finite numbers."""
+    rows = check_rows(embeddings, self.dim)
+    self.check_fitted()
+    calibrated = super().transform(rows)
+    bad = np.flatnonzero(~np.isfinite(calibrated).all(axis=1))
+    if bad.size:
+      row = f"row {bad[0]} (from 0) exceeds float32 after {self.name}"
+      raise CalibrationError(f"embeddings: {row}: it is far from the sentences of the fit", "embeddings")
+    return calibrated
+
+  @abc.abstractmethod
+  def contents(self) -> Contents:
+    """See the base class."""
+
+  def save(self, folder: str | os.PathLike) -> pathlib.Path:
+    """Writes FOLDER/calibration.npz, which `load_calibration` reads; replaces an older one. Returns its path."""
+    settings, arrays = self.contents()
+    return archive.write(folder, KIND, {**settings, "encoder": self.encoder}, arrays)
+
+
+class Normalize(Step):
+  """z -> z / |z|; rows of zeros stay."""
+
+  def output_dim_of(self, dim: int) -> int:
+    """See the base class."""
+    return dim
+
+  def __call__(self, features: Features) -> tf.Tensor:
+    """See the base class."""
+    return unit_rows(features.embedding)
+
+
+def apply_steps(steps: Sequence[Step], features: Features) -> tf.Tensor:
+  """Returns the embeddings of features after all steps, float32 [n, output_dim]."""
+  for step in steps:
+    features = features._replace(embedding=step(features))
+  return features.embedding
+
+
+def unit_rows(rows: tf.Tensor) -> tf.Tensor:
+  """Returns rows [n, dim] divided by their length; rows of zeros stay."""
+  import tensorflow as tf
+
+  return tf.math.divide_no_nan(rows, tf.norm(rows, axis=1, keepdims=True))
+
+
+def cosines_of_halves(rows: np.ndarray) -> np.ndarray:
+  """Returns the cosine of each of the first n / 2 rows and its partner n / 2 rows on, float64; 0 for rows of zeros."""
+  n = len(rows) // 2
+  return np.nan_to_num(cosine_similarity(rows[:n], rows[n:]))
+
+
+def check_release(settings: Mapping[str, Any]) -> None:
+  """Raises an OtherReleaseError for settings of concatenated embeddings, which only release 0.1.0 had."""
+  if len(settings.get("shares") or ()) > 1:
+    raise archive.OtherReleaseError("fitted by release 0.1.0 on its mix, which is another embedding now; fit it again")
+
+
+def _parts_of_rows(n: int) -> Iterator[slice]:
+  for start in range(0, n, _ROWS_AT_ONCE):
+    yield slice(start, start + _ROWS_AT_ONCE)
+
+
+def _parts_of_tokens(tokens: Sequence[np.ndarray]) -> Iterator[slice]:
+  """Yields parts of neighboring sentences, each of about `_TOKENS_AT_ONCE` tokens with padding."""
+  start = longest = 0
+  for end, ids in enumerate(tokens):
+    longest = max(longest, len(ids))
+    if end > start and (end + 1 - start) * longest > _TOKENS_AT_ONCE:
+      yield slice(start, end)
+      start, longest = end, len(ids)
+  if len(tokens):
+    yield slice(start, len(tokens))
