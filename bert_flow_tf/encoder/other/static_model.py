@@ -36,6 +36,8 @@ _MODEL2VEC_LENGTH = 512
 # Stands at both ends of a text, as [CLS] and [SEP] do, and counts for nothing.
 _EDGE = "[end of text]"
 _EDGES = 2
+# Letters that few vocabularies have.
+_RARE = "\ua66e \U00013000"
 _SAVE_AGAIN = "save or download the model again"
 
 
@@ -218,7 +220,9 @@ def _read_tensors(path):
     raise EncoderError(f"{path}: cannot be read ({reason(path, error)}); {_SAVE_AGAIN}") from error
   if not {_EMBEDDINGS, _EMBEDDING_BAG} & names:
     raise EncoderError(f"{path}: no tensor is {_EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
-  if _EMBEDDINGS not in names:  # sentence-transformers reads no other tensor
+  if _EMBEDDINGS in names:
+    names -= {_EMBEDDING_BAG}
+  else:  # sentence-transformers reads no other tensor
     names = {_EMBEDDING_BAG}
   arrays = {}
   for name in names:
@@ -233,20 +237,22 @@ def _rows(tensors, count, path):
   if vectors is None:
     vectors = tensors[_EMBEDDING_BAG]
   shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-  mapping, weights = tensors.get(_MAPPING), tensors.get(_TOKEN_WEIGHTS)
-  if mapping is None:
-    mapping = np.arange(len(vectors))
-  if weights is None:
-    weights = np.ones(len(mapping), np.float32)
-  # One row of `vectors` per token, or one number of `mapping` and of `weights`.
-  fits = vectors.ndim == 2 and mapping.ndim == weights.ndim == 1
-  if not fits or min(len(mapping), len(weights)) < count or not vectors.shape[1]:
+  ranks = [tensor.ndim for name, tensor in tensors.items() if name in (_MAPPING, _TOKEN_WEIGHTS)]
+  per_token = dict(tensors)  # with an entry for each token
+  if _MAPPING in tensors:
+    per_token.pop(_EMBEDDINGS)
+  fits = vectors.ndim == 2 and vectors.shape[1] and set(ranks) <= {1} and min(map(len, per_token.values())) >= count
+  if not fits or len(per_token.get(_EMBEDDINGS, range(count))) != count:  # StaticEmbedding may have more rows
     raise EncoderError(f"{path}: tensors of the shapes {shapes} for {count} tokens in {_TOKENIZER}; {_SAVE_AGAIN}")
-  mapping = mapping[:count]
-  if mapping.min(initial=0) < 0 or mapping.max(initial=0) >= len(vectors):
-    raise EncoderError(f"{path}: {_MAPPING} names a row beyond the {len(vectors)} rows of vectors; {_SAVE_AGAIN}")
+  if _MAPPING in tensors:
+    mapping = tensors[_MAPPING][:count]
+    if mapping.min() < 0 or mapping.max() >= len(vectors):
+      raise EncoderError(f"{path}: {_MAPPING} names a row beyond the {len(vectors)} rows of vectors; {_SAVE_AGAIN}")
+    vectors = vectors[mapping]
   rows = np.zeros([count + 1, vectors.shape[1]], np.float32)
-  np.multiply(vectors[mapping], weights[:count, np.newaxis], out=rows[:count])
+  rows[:count] = vectors[:count]
+  if _TOKEN_WEIGHTS in tensors:
+    rows[:count] *= tensors[_TOKEN_WEIGHTS][:count, np.newaxis]
   if not np.isfinite(rows).all():
     raise EncoderError(f"{path} holds NaN or infinity; {_SAVE_AGAIN}")
   return rows
@@ -255,7 +261,11 @@ def _rows(tensors, count, path):
 def _read_tokenizer(path):
   """Returns the backend of a tokenizer.json."""
   try:
-    return tokenizers.Tokenizer.from_file(str(path))
+    backend = tokenizers.Tokenizer.from_file(str(path))
+    backend.encode(_RARE, add_special_tokens=False)  # fails without a token for what is in no vocabulary
+    if not backend.get_vocab_size():
+      raise ValueError("no tokens")
+    return backend
   except Exception as error:  # tokenizers raises nothing narrower
     raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); {_SAVE_AGAIN}") from error
 

@@ -256,6 +256,7 @@ def test_it_cannot_be_trained(tmp_path):
 BAD_TENSORS = {
   "no tensor is embeddings": {"vectors": vectors()},
   "for 7 tokens": {"embeddings": vectors(6)},
+  "[8, 4]": {"embeddings": vectors(8)},
   "[7, 0]": {"embeddings": np.zeros([7, 0], np.float32)},
   "[7]": {"embeddings": np.zeros(7, np.float32)},
   "[6]": {"embeddings": vectors(), "weights": np.ones(6)},
@@ -285,6 +286,14 @@ def test_damaged_files(tmp_path, name, content):
   with pytest.raises(BertFlowError) as raised:
     load(tmp_path)
   assert str(tmp_path) in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+  "model", [models.WordPiece({"a": 0}, unk_token="[UNK]"), models.Unigram([("a", 0.0)]), models.BPE({}, [])]
+)
+def test_tokenizers_that_cannot_cut_every_text(tmp_path, model):
+  with pytest.raises(EncoderError, match=r"tokenizer.json: cannot be read as a tokenizer \("):
+    load(save(tmp_path, {"embeddings": vectors(1)}, Tokenizer(model)))
 
 
 @pytest.mark.parametrize("values", [{"normalize": "yes"}, {"max_length": 0}, {"max_length": "512"}])
