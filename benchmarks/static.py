@@ -69,7 +69,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
 def _write_table(encoder, folder):
   """Writes rows.npy, the unit word rows times the weights of their tokens, and tokenizer.json for model2vec."""
-  rows = encoder.bert.unit_rows[: encoder.tokenizer.vocab_size]
+  rows = encoder.bert.rows[: encoder.tokenizer.vocab_size]
   if encoder.token_weights is not None:
     rows = rows * encoder.token_weights.table[:, np.newaxis]
   np.save(folder / "rows.npy", rows)

@@ -33,6 +33,7 @@ NOT_RUN = (
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
   ("", r"--benchmark=(tasks|encoder|static|serving)|--baseline=", "minutes; tests/benchmarks/ runs the parts"),
+  ("docs/static.md", "static:minishlab", "needs a download; tests/encoder/other/static_model_test.py writes folders"),
   ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
   ("docs/tables.md", "saved_model:", "as above"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),

@@ -15,7 +15,7 @@ Files and folders in reading order (BUILD has the order of imports):
     transformer/         BERT and its relatives as `tf.Module`
     checkpoints/         the files of an encoder
     text/                tokenizers, weights of tokens, characters
-    other/               SavedModels and word vectors as encoders
+    other/               SavedModels, word vectors and static models as encoders
     user_model           a TFBertModel of the user's as an encoder
     layer                the encoder as a Keras layer
     graph/               the tokenizers as TensorFlow graphs

@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
+from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
@@ -46,8 +47,8 @@ class SentenceEncoder(TransformerEncoder):
     Args:
       name: `mini` (packaged), base, large, large-wwm, base-cased, large-cased, large-wwm-cased, a local
         Hugging Face folder, Google's TensorFlow 1 folder, or a hub id `org/name`; or "static:" and one of these, for
-        its word rows without the transformer; or "saved_model:" and the folder of a SavedModel from text to vectors;
-        or "glove:" and a file of word vectors.
+        its word rows without the transformer, or the folder of a static model, as of model2vec; or "saved_model:" and
+        the folder of a SavedModel from text to vectors; or "glove:" and a file of word vectors.
       **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
         the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
         token_weights and frequency_corpus; bert_config_file and vocab_file of a TensorFlow 1 checkpoint, if they are in
@@ -70,6 +71,8 @@ class SentenceEncoder(TransformerEncoder):
       from bert_flow_tf.encoder.other.word_encoder import WordEncoder
 
       return WordEncoder(settings)
+    if static_model.is_static_model(settings):
+      return cls(*static_model.load_parts(settings), settings)
     return super().load(settings, do_lower_case)
 
   def as_layer(

@@ -45,7 +45,8 @@ class EncoderSettings(Settings):
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
     "(bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
-    "static:NAME for the word embeddings of one of these without its transformer, which is much faster; "
+    "static:NAME for the word embeddings of one of these without its transformer, which is much faster, or for a "
+    "static model of model2vec or sentence-transformers; "
     "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors; glove:FILE for averages of word vectors.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
@@ -71,14 +70,7 @@ class TransformerEncoder(TextEncoder):
       parse_token_weights(settings.token_weights)  # before the long loading
     loaded = load_model(settings)
     given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
-    if settings.prompt is None and loaded.declared.prompt:
-      given["prompt"] = loaded.declared.prompt
-      logging.warning(
-        '%s: declares the prompt %r, which is put before each sentence; prompt="" for none',
-        loaded.name,
-        given["prompt"],
-      )
-    loaded.declared.check_prompt(given["prompt"] or "")
+    given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)
     tokenizer = load_tokenizer(loaded.files, loaded.name, given)
     tokenizer.check_ids(loaded.model.config.vocab_size)
     loaded.declared.check_letter_case(tokenizer.do_lower_case)
@@ -160,7 +152,9 @@ class TransformerEncoder(TextEncoder):
   def check_has_transformer(self, purpose: str) -> None:
     """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
     if self.is_static:
-      full = self.name.removeprefix(STATIC)
+      full = "a BERT, as mini"
+      if self.bert.is_part:
+        full = self.name.removeprefix(STATIC)
       raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
 
   def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
@@ -245,7 +239,10 @@ class TransformerEncoder(TextEncoder):
       weights = self.token_weights.of(ids, mask)
     if pooling.reads_words:
       word_rows = self.bert.word_rows(ids, widened=pooling.kind == "mix")
-    return pooling.pool(hidden_states, weights, pooled_output, word_rows)[:, : self.truncate_dim]
+    embeddings = pooling.pool(hidden_states, weights, pooled_output, word_rows)
+    if self.is_static:
+      embeddings = self.bert.finish(embeddings)
+    return embeddings[:, : self.truncate_dim]
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""

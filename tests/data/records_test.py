@@ -2,8 +2,9 @@
 
 import pytest
 
+from bert_flow_tf.data.custom import read_pairs as read_task
 from bert_flow_tf.data.readers.delimited import is_quoted
-from bert_flow_tf.data.readers.records import read_records
+from bert_flow_tf.data.readers.records import read_pairs, read_records, read_sentences, sentence_format
 from bert_flow_tf.data.readers.text import InputFormat, kind_of
 from bert_flow_tf.errors import DataError
 
@@ -106,3 +107,28 @@ def test_a_file_of_another_kind_is_an_error_that_says_the_way_out(tmp_path, name
   input_format = InputFormat(kind_of(name), "text", header=name.endswith("sv"), max_bytes=100)
   with pytest.raises(DataError, match=message):
     read_records(str(tmp_path / name), input_format)
+
+
+@pytest.mark.parametrize(
+  ("name", "lines"),
+  [
+    ("a.txt", [b"A", b"B", b"C"]),
+    ("pairs.txt", [b"A\tB", b"C\tD"]),
+    ("a.csv", [b"sentence1,sentence2", b"A,B", b"C,D"]),
+    ("quoted.csv", [b'"sentence1","sentence2"', b'"A","B"']),
+    ("sep.csv", [b"sep=;", b"sentence1;sentence2", b"A;B"]),
+    ("a.tsv", [b"A\tB\t1", b"C\tD\t2"]),
+    ("quoted.tsv", [b'"sentence1"\t"sentence2"', b'"A"\t"B"']),
+    ("a.jsonl", [b'{"sentence1": "A", "sentence2": "B"}'] * 2),
+    ("large.txt", [b"A"] * 1_000_000),
+    ("large.csv", [b"A,B"] * 500_000),
+  ],
+)
+def test_lines_that_end_in_a_carriage_return_alone_are_an_error_that_says_the_way_out(tmp_path, name, lines):
+  path = str(tmp_path / name)
+  for end in (b"\r", b"\r\n"):  # all lines, and all but the last
+    (tmp_path / name).write_bytes(b"\r".join(lines) + end)
+    for read in (read_pairs, read_task, lambda file: read_sentences([file], sentence_format(file))):
+      with pytest.raises(DataError, match=rf"{name}, (line|record) 1: a carriage return .* perl -pe .* FILE") as raised:
+        read(path)
+      assert "\n" not in str(raised.value)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.data.readers.lines import BOM, TextError, check_text, decode, decode_line
+from bert_flow_tf.data.readers.lines import BOM, TextError, carriage_return, check_text, decode, decode_line
 from bert_flow_tf.data.readers.text import CSV, SKIP, InputFormat, TextReader, find_name, is_number, too_long
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
@@ -125,7 +125,9 @@ class CsvReader(TsvReader):
         row = error
       except csv.Error as error:
         row = TextError("not CSV", f'{error}; expected a column with quotation marks in the form "He said ""no""."')
-        if "field limit" in str(error):
+        if "new-line character" in str(error):
+          row = carriage_return()
+        elif "field limit" in str(error):
           row = too_long(f"a column has more than {csv.field_size_limit()} characters", self._format.max_bytes)
       if row is None:
         return

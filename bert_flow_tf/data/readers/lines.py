@@ -53,6 +53,13 @@ def decode(raw: bytes, name: str) -> str:
     raise TextError("not UTF-8", f"{place} is not UTF-8; expected text in UTF-8; {mend}") from error
 
 
+def carriage_return() -> TextError:
+  """Returns the error of a carriage return inside a line."""
+  # In files of the old Mac OS, lines end in a carriage return alone.
+  mend = r"if lines end in CR, as in old files of a Mac, perl -pe 's/\r\n?/\n/g' FILE writes them with LF"
+  return TextError("not text", f"a carriage return inside the line; expected lines that end in LF or CRLF; {mend}")
+
+
 def check_text(raw: bytes) -> None:
   """Raises a TextError if a line is UTF-16, or has a NUL."""
   if raw.startswith(_UTF_16):
@@ -65,9 +72,8 @@ def decode_line(raw: bytes) -> str:
   """Returns the text of a line without its line break; raises TextError for other bytes than text in UTF-8."""
   if b"\0" in raw or raw.startswith(_UTF_16):
     check_text(raw)
-  # In files of the old Mac OS, lines end in a carriage return alone.
   if b"\r" in raw:
-    raise TextError("not text", "a carriage return inside the line; expected lines that end in LF or CRLF")
+    raise carriage_return()
   return decode(raw, "the line")
 
 

@@ -10,7 +10,15 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from bert_flow_tf.data.readers.lines import BOM, GZIP_MAGIC, TextError, check_beginning, decode, decode_line
+from bert_flow_tf.data.readers.lines import (
+  BOM,
+  GZIP_MAGIC,
+  TextError,
+  carriage_return,
+  check_beginning,
+  decode,
+  decode_line,
+)
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import storage
 
@@ -188,7 +196,10 @@ class TextReader:
       # Drop the rest of the line, in parts.
       while not raw.endswith(b"\n") and (raw := self._file.readline(_PART)):
         size += len(raw)
-      yield too_long(f"the line has about {size} bytes", limit), size
+      error = too_long(f"the line has about {size} bytes", limit)
+      if b"\r" in line:  # more likely the end of a shorter line
+        error = carriage_return()
+      yield error, size
 
 
 JSON_LINES = (

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 from absl import logging
 
@@ -17,7 +18,9 @@ from bert_flow_tf.io.checks import is_integer
 _MODULES, _MODEL = "modules.json", "config_sentence_transformers.json"
 _KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _TRANSFORMERS = tuple(f"sentence_{kind}_config.json" for kind in _KINDS)
-SENTENCE_TRANSFORMERS = (_MODULES, _MODEL, *_TRANSFORMERS, "*_Pooling/config.json")
+_STATIC = "StaticEmbedding"
+_STATIC_FILES = (f"*_{_STATIC}/tokenizer.json", f"*_{_STATIC}/model.safetensors")
+SENTENCE_TRANSFORMERS = (_MODULES, _MODEL, *_TRANSFORMERS, "*_Pooling/config.json", *_STATIC_FILES)
 # Tokens of a text without a declared limit; an encoder has fewer positions.
 _UNLIMITED = 2**31 - 1
 # Keys of a Transformer's configuration that decide embeddings, each with the values that are supported.
@@ -59,6 +62,15 @@ class Declared:
       )
     return self.sentence_embedding_type
 
+  def choose_prompt(self, given: str | None, name: str) -> str:
+    """Returns the text before each sentence: `given`, or the declared one of the encoder `name`, with a warning."""
+    prompt = given or ""
+    if given is None and self.prompt:
+      prompt = self.prompt
+      logging.warning('%s: declares the prompt %r, which is put before each sentence; prompt="" for none', name, prompt)
+    self.check_prompt(prompt)
+    return prompt
+
   def check_prompt(self, prompt: str) -> None:
     """Raises an EncoderError for a prompt whose tokens are not to be pooled."""
     if prompt and not self.pools_prompt:
@@ -93,15 +105,10 @@ class Declared:
 
 def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   """Returns what a folder declares, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
-  path = folder / _MODULES
-  if not path.is_file():
+  path, kinds = folder / _MODULES, read_modules(folder)
+  if not kinds:
     return Declared(), folder
-  modules = read_json(path, list)
-  try:
-    kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
-    first, transformer = kinds[0]
-  except (AttributeError, IndexError, KeyError, TypeError) as error:
-    raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again") from error
+  first, transformer = kinds[0]
   if first != "Transformer" or not transformer.is_dir():
     raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
   # The first pooling counts; any other module than a normalization is not supported.
@@ -116,8 +123,31 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   if not embedding_type:
     embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
   declared = Declared(embedding_type, source=str(path), unsupported=unsupported, pools_prompt=pools_prompt)
-  declared = dataclasses.replace(declared, **_declared_of_model(folder / _MODEL))
+  declared = dataclasses.replace(declared, **declared_of_model(folder))
   return _with_transformer(declared, transformer), transformer
+
+
+def read_modules(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
+  """Returns the kinds and folders of the modules of a folder of sentence-transformers; [] for other folders."""
+  path = folder / _MODULES
+  if not path.is_file():
+    return []
+  modules = read_json(path, list)
+  try:
+    kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
+  except (AttributeError, KeyError, TypeError):
+    kinds = []
+  if not kinds:
+    raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again")
+  return kinds
+
+
+def find_static_embedding(folder: pathlib.Path) -> pathlib.Path | None:
+  """Returns the folder of the StaticEmbedding of a folder of sentence-transformers; None for other folders."""
+  modules = read_modules(folder)
+  if modules and modules[0][0] == _STATIC:
+    return modules[0][1]
+  return None
 
 
 def _declared_pooling(path):
@@ -139,9 +169,9 @@ def _declared_pooling(path):
   return DEFAULT_POOLING, f"the pooling {name}", pools_prompt
 
 
-def _declared_of_model(path):
+def declared_of_model(folder: pathlib.Path) -> dict[str, Any]:
   """Returns the prompts and the truncate_dim of a config_sentence_transformers.json as fields of `Declared`."""
-  values = {}
+  path, values = folder / _MODEL, {}
   if path.is_file():
     values = read_json(path)
   prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")

@@ -8,7 +8,7 @@ import re
 
 from absl import logging
 
-from bert_flow_tf.encoder.checkpoints.declared import SENTENCE_TRANSFORMERS
+from bert_flow_tf.encoder.checkpoints.declared import SENTENCE_TRANSFORMERS, find_static_embedding
 from bert_flow_tf.encoder.checkpoints.files import (
   CONFIG,
   TOKENIZER_FILES,
@@ -131,11 +131,12 @@ def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
     # huggingface_hub 2 raises an error for a snapshot without a file of the repository that the patterns match, and
     # a snapshot has only one format of the weights.
     folder = _snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL))
-    files = EncoderFiles(folder)
+    static_folder = find_static_embedding(folder)
+    files = EncoderFiles(static_folder or folder)
     files.find_weights()
   except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
     return None
-  if files.has(CONFIG) and any(map(files.has, VOCABULARIES)):
+  if (files.has(CONFIG) or static_folder) and any(map(files.has, VOCABULARIES)):
     return folder
   return None
 

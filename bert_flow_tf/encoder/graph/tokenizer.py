@@ -67,6 +67,7 @@ class GraphTokenizer:
 
     self.max_seq_length, self._prompt = int(max_seq_length), tokenizer.prompt
     self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
+    self._characters_per_token = tokenizer.characters_per_token
     definition = json.loads(tokenizer.backend.to_str())
     others = [token for token in definition["added_tokens"] if not token["special"]]
     form = WordPiece if definition["model"]["type"] == "WordPiece" else AddedTokens
@@ -84,6 +85,8 @@ class GraphTokenizer:
       texts = tf.strings.join([self._prompt, texts])
     texts = tf.strings.substr(texts, 0, self._model.bytes_per_token * self.max_seq_length)
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+    if self._characters_per_token is not None:
+      texts = tf.strings.substr(texts, 0, self._characters_per_token * max_pieces, unit="UTF8_CHAR")
     pieces = self._model(texts, max_pieces)
     lengths = tf.cast(tf.minimum(pieces.row_lengths(), max_pieces), tf.int32) + 2
     ids = tf.pad(pieces.to_tensor(self.pad_id)[:, :max_pieces], [[0, 0], [1, 1]], constant_values=self.pad_id)

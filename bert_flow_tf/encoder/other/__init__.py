@@ -1,4 +1,4 @@
-"""Encoders that are no transformer: SavedModels and word vectors.
+"""Encoders that are no transformer: SavedModels, word vectors and static models.
 
 Files, in the order in which to read them:
 
@@ -6,4 +6,5 @@ Files, in the order in which to read them:
     saved_model      a SavedModel from text to vectors, `saved_model:FOLDER`
     word_encoder     averages of word vectors, `glove:FILE`
     word_vectors     reading and averaging of word vectors, without TensorFlow
+    static_model     static models of model2vec and sentence-transformers, `static:FOLDER`: the parts of an encoder
 """

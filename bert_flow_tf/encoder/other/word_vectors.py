@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.data.readers.lines import carriage_return
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.experiment import WORD_VECTORS as PREFIX
@@ -122,6 +123,8 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
     word, *fields = line.rsplit(b" ", max(dim, 1))
     vector = _numbers(fields)
     if dim < 2 or vector is None or len(vector) != dim or not np.isfinite(vector).all():
+      if b"\r" in line:
+        raise EncoderError(f"{path}, line {number}: {carriage_return()}")
       raise EncoderError(
         f"{path}, line {number}: expected a word and {dim or 'its'} finite numbers, separated by single spaces, "
         f"got {line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe or word2vec, not packed"

@@ -91,10 +91,10 @@ class FolderTokenizer(SentenceTokenizer):
       self.settings[_MAX_CHARS] = model[_MAX_CHARS]
       if not others:
         pieces = WordPieces
-    missing = [specials[key] for key in _NEEDED if backend.token_to_id(specials[key]) is None]
+    self._use(backend, pieces)
+    missing = [specials[key] for key in _NEEDED if specials[key] not in self.ids]
     if missing:
       raise EncoderError(f"{path}: no token is {', '.join(missing)}; use the tokenizer of the model's training")
-    self._use(backend, pieces)
 
   @classmethod
   def of_files(cls, files: EncoderFiles, overrides: dict[str, Any]) -> "FolderTokenizer":

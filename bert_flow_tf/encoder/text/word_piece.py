@@ -59,6 +59,8 @@ class SentenceTokenizer:
 
   spaced = False
   prompt = ""
+  # Characters of a text that are read per token; None for all.
+  characters_per_token: int | None = None
   _names_all_rows = True
 
   def __init__(
@@ -106,7 +108,7 @@ class SentenceTokenizer:
   def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
     """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
     self.backend = backend
-    ids = {name: backend.token_to_id(token) for name, token in self.specials.items()}
+    ids: dict[str, Any] = {name: self.ids.get(token) for name, token in self.specials.items()}
     self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
     self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
     self._pieces = pieces(backend, *self.special_ids[:2])
@@ -158,6 +160,9 @@ class SentenceTokenizer:
     sentences = list(map(repair_surrogates, check_sentences(sentences)))
     if self.prompt:
       sentences = [self.prompt + sentence for sentence in sentences]
+    if self.characters_per_token is not None:
+      limit = self.characters_per_token * (int(max_seq_length) - 2)
+      sentences = [sentence[:limit] for sentence in sentences]
     ids, cut = [], 0
     for chunk in _chunks(sentences):
       ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)

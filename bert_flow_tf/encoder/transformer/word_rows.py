@@ -22,6 +22,8 @@ class WordRows(tf.Module):
   """
 
   has_pooler, is_static = False, True
+  # Whether the encoder without "static:" before its name has a transformer.
+  is_part = True
 
   def __init__(self, rows: np.ndarray) -> None:
     super().__init__(name="static")
@@ -44,12 +46,12 @@ class WordRows(tf.Module):
     return {}
 
   @functools.cached_property
-  def unit_rows(self) -> np.ndarray:
-    """The rows, each divided by its length, float32 array of shape [vocab, hidden]."""
+  def rows(self) -> np.ndarray:
+    """The rows of which means are made, each divided by its length, float32 array of shape [vocab, hidden]."""
     return tf.math.l2_normalize(self.word_embeddings, axis=1).numpy()
 
   def embed(self, ids: Sequence[np.ndarray], table: np.ndarray | None) -> np.ndarray:
-    """Returns means of the unit rows of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, hidden]."""
+    """Returns means of `rows` of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, hidden]."""
     # Weights are equal without a table, and where all weights of a sentence are 0.
     # One sparse product, ten times as fast as padded batches in a graph.
     pieces = np.concatenate(ids)
@@ -61,8 +63,12 @@ class WordRows(tf.Module):
       is_weighted = np.repeat(np.add.reduceat(weights, starts[:-1]) > 0, lengths)
       weights = np.where(is_weighted, weights, np.float32(1))
     weights /= np.repeat(np.add.reduceat(weights, starts[:-1]), lengths)
-    return scipy.sparse.csr_array((weights, pieces, starts), (len(ids), len(self.unit_rows))) @ self.unit_rows
+    return scipy.sparse.csr_array((weights, pieces, starts), (len(ids), len(self.rows))) @ self.rows
 
   def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
     """Returns the rows of token ids, each divided by its length, float32 [batch, seq_len, hidden]."""
     return tf.math.l2_normalize(tf.gather(self.word_embeddings, ids), axis=-1)
+
+  def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
+    """Returns embeddings [batch, hidden] of means of rows: the means themselves."""
+    return embeddings

@@ -55,7 +55,8 @@ HOSTILE = [
 def graph_of(tokenizer, max_seq_length=64, specials=SPECIALS):
   """Returns a function, texts -> (ids, lengths), of a tokenizer of `tokenizers`."""
   special_ids = [tokenizer.token_to_id(token) for token in specials[:4]]
-  graph = GraphTokenizer(types.SimpleNamespace(backend=tokenizer, special_ids=special_ids, prompt=""), max_seq_length)
+  wrapped = types.SimpleNamespace(backend=tokenizer, special_ids=special_ids, prompt="", characters_per_token=None)
+  graph = GraphTokenizer(wrapped, max_seq_length)
   return tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
 
 

@@ -81,6 +81,7 @@ def test_variants_of_the_format(tmp_path, content, words):
     ("the\n", "line 1"),
     ("the cat\n", "line 1"),
     ("the\t1\t2\n", "line 1"),
+    (GLOVE.replace("\n", "\r"), "line 1: a carriage return"),
     (b"3 4\nthe \x00\x01\x02\ncat ", "line 2"),
     ("", "vectors.txt: "),
     ("\n\n", "line 1"),

@@ -1,0 +1,291 @@
+"""Static models of others (model `static:FOLDER`): a vector per token, and a text's embedding is their mean.
+
+Folders of model2vec and of sentence-transformers' StaticEmbedding are read as their own programs read them.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tokenizers
+from safetensors import safe_open
+
+from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_model, find_static_embedding, read_modules
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, reason
+from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
+from bert_flow_tf.encoder.checkpoints.source import find
+from bert_flow_tf.encoder.pooling import WORD_ROWS
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.encoder.text.folder import WORDPIECE, FolderTokenizer
+from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
+from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.errors import EncoderError, one_line
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.experiment import STATIC
+
+_MODEL2VEC = "model2vec"
+_WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
+# Names of the vectors: in files of sentence-transformers, and in files of model2vec, which can have the others, too.
+_EMBEDDING_BAG, _EMBEDDINGS, _MAPPING, _TOKEN_WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
+# Tokens of a text that model2vec reads if config.json names no other number.
+_MODEL2VEC_LENGTH = 512
+# Stands at both ends of a text, as [CLS] and [SEP] do, and counts for nothing.
+_EDGE = "[end of text]"
+_EDGES = 2
+# Letters that few vocabularies have.
+_RARE = "\ua66e \U00013000"
+_SAVE_AGAIN = "save or download the model again"
+
+
+class StaticModel(WordRows):
+  """Vector of each token, variable `word_embeddings` float32 [vocab, dim], of which plain means are made.
+
+  `normalizes`: whether a mean is divided by its length.
+  """
+
+  is_part = False
+
+  def __init__(self, rows: np.ndarray, normalizes: bool) -> None:
+    super().__init__(rows)
+    self.normalizes = normalizes
+
+  def __reduce__(self) -> Any:
+    """Returns what makes a copy of its own vectors."""
+    return type(self), (self.word_embeddings.numpy(), self.normalizes)
+
+  @property
+  def deciding_settings(self) -> dict[str, Any]:
+    """Whether a mean is divided by its length; the vectors hold the rest."""
+    return {"normalize": self.normalizes}
+
+  @functools.cached_property
+  def rows(self) -> np.ndarray:
+    """The vectors as they are, float32 array of shape [vocab, dim]."""
+    return self.word_embeddings.numpy()
+
+  def embed(self, ids: Any, table: np.ndarray | None) -> np.ndarray:
+    """Returns embeddings of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, dim]."""
+    means = super().embed(ids, table)
+    if not self.normalizes:
+      return means
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    return np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0)
+
+  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
+    """Returns the vectors of token ids, float32 [batch, seq_len, dim]."""
+    return tf.gather(self.word_embeddings, ids)
+
+  def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
+    """Returns embeddings [batch, dim] of means: divided by their lengths, if the model does so."""
+    if not self.normalizes:
+      return embeddings
+    return tf.math.divide_no_nan(embeddings, tf.norm(embeddings, axis=1, keepdims=True))
+
+
+class StaticTokenizer(FolderTokenizer):
+  """Tokenizer of a static model, without [CLS] and [SEP]: a token that no text has stands in their place."""
+
+  def __init__(self, path: pathlib.Path, backend: tokenizers.Tokenizer, reads_as_model2vec: bool) -> None:
+    """Uses a tokenizer.json as it is. `reads_as_model2vec`: whether long texts are cut at a number of characters."""
+    definition = json.loads(backend.to_str())["model"]
+    unknown = definition.get("unk_token")
+    if definition.get("unk_id") is not None:
+      unknown = definition["vocab"][definition["unk_id"]][0]
+    specials = dict.fromkeys(("cls_token", "sep_token", "pad_token", "mask_token"), _EDGE)
+    super().__init__(backend, specials | {"unk_token": unknown or ""}, path)
+    if definition["type"] == "WordLevel":
+      self.kind = WORDPIECE  # every piece is a word
+    self.settings = {"do_lower_case": self.do_lower_case}  # no user can change the others
+    if reads_as_model2vec:
+      self.characters_per_token = int(np.median([len(token) for token in backend.get_vocab()]))
+
+  @functools.cached_property
+  def ids(self) -> dict[str, int]:
+    """{token: its id}; the last one stands at the ends of a text."""
+    ids = self.backend.get_vocab(with_added_tokens=True)
+    return ids | {_EDGE: 1 + max(ids.values(), default=-1)}
+
+  @property
+  def unknown_id(self) -> int | None:
+    """Id of what is in no vocabulary; None if there is no such token."""
+    return self._unk_id
+
+  @functools.cached_property
+  def checksum(self) -> str:
+    """SHA-256 of the tokenizer, its special tokens and the prompt, in hexadecimal."""
+    return self._checksum_of(self.backend.to_str(), self.specials, self.characters_per_token)
+
+
+class _Files(NamedTuple):
+  """Files of a static model: their folder, and what stands next to them."""
+
+  folder: pathlib.Path
+  # The file that lists the modules, or config.json; the kinds of modules behind the vectors.
+  source: pathlib.Path
+  modules: list[str]
+
+
+def is_static_model(settings: EncoderSettings) -> bool:
+  """Returns whether the encoder that settings name is a folder of model2vec or of a StaticEmbedding."""
+  source = find(settings)
+  if source.checkpoint is not None:
+    return False
+  if read_modules(source.folder):
+    return find_static_embedding(source.folder) is not None
+  return EncoderFiles(source.folder).json(CONFIG).get("model_type") == _MODEL2VEC
+
+
+def load_parts(settings: EncoderSettings) -> tuple[LoadedModel, StaticTokenizer, TokenWeights]:
+  """Returns model, tokenizer and weights of tokens of the static model that settings name.
+
+  Raises:
+    ConfigError: a setting that the model has no use for.
+    EncoderError: its name lacks "static:", or a file is missing, damaged or not supported.
+  """
+  source = find(settings)
+  if not source.static:
+    raise EncoderError(
+      f"model={source.name}: a static model, which has no transformer; give {STATIC}{source.name}", "model"
+    )
+  _check_settings(settings)
+  files = _find_files(source.folder)
+  tensors = _read_tensors(files.folder / _WEIGHTS)
+  as_model2vec = _EMBEDDINGS in tensors
+  backend = _read_tokenizer(files.folder / _TOKENIZER)
+  if as_model2vec:
+    normalizes, length = _model2vec_settings(files.folder)
+    declared = Declared(WORD_ROWS, source=str(files.folder / CONFIG))
+  else:
+    normalizes, length = "Normalize" in files.modules, _truncation(files.folder, backend)
+    declared = Declared(WORD_ROWS, source=str(files.source), **declared_of_model(source.folder))
+  if length is None:
+    length = STATIC_MAX_SEQ_LENGTH
+  declared = dataclasses.replace(declared, max_seq_length=min(length + _EDGES, STATIC_MAX_SEQ_LENGTH))
+  tokenizer = StaticTokenizer(files.folder / _TOKENIZER, backend, as_model2vec)
+  tokenizer.prompt = declared.choose_prompt(settings.prompt, source.name)
+  # The last row is of the ends of a text.
+  count = tokenizer.vocab_size - 1
+  counts = np.ones(count + 1, np.float32)
+  counts[-1] = 0
+  rows = _rows(tensors, count, files.folder / _WEIGHTS)
+  if as_model2vec and tokenizer.unknown_id is not None:
+    # model2vec leaves it out of a text.
+    counts[tokenizer.unknown_id] = 0
+    rows[tokenizer.unknown_id] = 0
+  weights = make_token_weights(settings.token_weights or UNIFORM, tokenizer, settings.frequency_corpus)
+  if weights is None:
+    weights = TokenWeights(UNIFORM, counts)
+  else:
+    weights.table *= counts
+  model = StaticModel(rows, normalizes)
+  return LoadedModel(model, source.name, EncoderFiles(files.folder), declared, source.revision), tokenizer, weights
+
+
+def _check_settings(settings):
+  """Raises ConfigError for a setting without a use for these files."""
+  useless = {"saved_model_output": "is no SavedModel"}
+  useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
+  useless |= dict.fromkeys(("max_input_chars_per_word", "strip_accents"), f"has a {_TOKENIZER}, which decides it")
+  reason_of_google = "is no TensorFlow 1 checkpoint that it could belong to"
+  useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason_of_google)
+  settings.check_useful(useless)
+
+
+def _find_files(folder: pathlib.Path) -> _Files:
+  """Returns the files of the static model in a folder."""
+  files = _Files(folder, folder / CONFIG, [])
+  modules = read_modules(folder)
+  if modules:
+    files = _Files(modules[0][1], folder / "modules.json", [kind for kind, _ in modules[1:]])
+  for kind in files.modules:
+    if kind != "Normalize":
+      raise EncoderError(f"{files.source}: the module {kind} behind its vectors is not supported")
+  for name in (_WEIGHTS, _TOKENIZER):
+    if not (files.folder / name).is_file():
+      raise EncoderError(f"{files.folder}: no {name}, which a static model has; {_SAVE_AGAIN}")
+  return files
+
+
+def _read_tensors(path):
+  """Returns {name: array} of the vectors and, if they are there, the rows and weights of tokens."""
+  try:
+    content = safe_open(path, "tf")  # NumPy has no bfloat16
+    names = set(content.keys()) & {_EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, _TOKEN_WEIGHTS}
+    tensors = {name: content.get_tensor(name) for name in names}
+  except Exception as error:  # safetensors and TensorFlow raise errors of many classes
+    raise EncoderError(f"{path}: cannot be read ({reason(path, error)}); {_SAVE_AGAIN}") from error
+  if not {_EMBEDDINGS, _EMBEDDING_BAG} & names:
+    raise EncoderError(f"{path}: no tensor is {_EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
+  if _EMBEDDINGS in names:
+    names -= {_EMBEDDING_BAG}
+  else:  # sentence-transformers reads no other tensor
+    names = {_EMBEDDING_BAG}
+  arrays = {}
+  for name in names:
+    dtype = tf.int64 if name == _MAPPING else tf.float32
+    arrays[name] = tf.cast(tensors[name], dtype).numpy()
+  return arrays
+
+
+def _rows(tensors, count, path):
+  """Returns the vectors of `count` tokens and a row of zeros, float32 [count + 1, dim]."""
+  vectors = tensors.get(_EMBEDDINGS)
+  if vectors is None:
+    vectors = tensors[_EMBEDDING_BAG]
+  shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+  ranks = [tensor.ndim for name, tensor in tensors.items() if name in (_MAPPING, _TOKEN_WEIGHTS)]
+  per_token = dict(tensors)  # with an entry for each token
+  if _MAPPING in tensors:
+    per_token.pop(_EMBEDDINGS)
+  fits = vectors.ndim == 2 and vectors.shape[1] and set(ranks) <= {1} and min(map(len, per_token.values())) >= count
+  if not fits or len(per_token.get(_EMBEDDINGS, range(count))) != count:  # StaticEmbedding may have more rows
+    raise EncoderError(f"{path}: tensors of the shapes {shapes} for {count} tokens in {_TOKENIZER}; {_SAVE_AGAIN}")
+  if _MAPPING in tensors:
+    mapping = tensors[_MAPPING][:count]
+    if mapping.min() < 0 or mapping.max() >= len(vectors):
+      raise EncoderError(f"{path}: {_MAPPING} names a row beyond the {len(vectors)} rows of vectors; {_SAVE_AGAIN}")
+    vectors = vectors[mapping]
+  rows = np.zeros([count + 1, vectors.shape[1]], np.float32)
+  rows[:count] = vectors[:count]
+  if _TOKEN_WEIGHTS in tensors:
+    rows[:count] *= tensors[_TOKEN_WEIGHTS][:count, np.newaxis]
+  if not np.isfinite(rows).all():
+    raise EncoderError(f"{path} holds NaN or infinity; {_SAVE_AGAIN}")
+  return rows
+
+
+def _read_tokenizer(path):
+  """Returns the backend of a tokenizer.json."""
+  try:
+    backend = tokenizers.Tokenizer.from_file(str(path))
+    backend.encode(_RARE, add_special_tokens=False)  # fails without a token for what is in no vocabulary
+    if not backend.get_vocab_size():
+      raise ValueError("no tokens")
+    return backend
+  except Exception as error:  # tokenizers raises nothing narrower
+    raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); {_SAVE_AGAIN}") from error
+
+
+def _model2vec_settings(folder):
+  """Returns normalize and max_length of a config.json of model2vec."""
+  values = EncoderFiles(folder).json(CONFIG)
+  normalizes, length = values.get("normalize", False), values.get("max_length", _MODEL2VEC_LENGTH)
+  if not isinstance(normalizes, bool):
+    raise EncoderError(f"{folder / CONFIG}: normalize is {normalizes!r}, expected true or false; {_SAVE_AGAIN}")
+  if length is not None and not is_integer(length, 1):
+    raise EncoderError(f"{folder / CONFIG}: max_length is {length!r}, expected a positive integer; {_SAVE_AGAIN}")
+  return normalizes, length
+
+
+def _truncation(folder, backend):
+  """Returns the number of tokens that a tokenizer.json declares, which sentence-transformers heeds; None for all."""
+  truncation = backend.truncation
+  if truncation is None:
+    return None
+  if truncation["direction"] != "right":
+    raise EncoderError(f"{folder / _TOKENIZER}: texts are cut at their beginning, which is not supported")
+  return truncation["max_length"]
