@@ -6,7 +6,8 @@ import sys
 
 import sentence_transformers  # before TensorFlow: it imports Triton
 from datasets import Dataset, DatasetDict
-from sentence_transformers import evaluation, util
+from sentence_transformers import util
+from sentence_transformers.sentence_transformer import evaluation
 
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel

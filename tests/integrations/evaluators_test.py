@@ -24,9 +24,15 @@ LABELS = [0, 1, 0, 1, 1, 0]
 THRESHOLD = 0.7
 
 
+def skip_without(package):
+  if importlib.util.find_spec(package) is None:
+    pytest.skip(f"{package} is not installed: adapters_test tests the methods that it calls")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   """Returns the folder of a saved model."""
+  skip_without("sentence_transformers")
   folder = tmp_path_factory.mktemp("evaluators")
   model = SentenceModel.from_pretrained(str(tiny.save_tiny(folder / "tiny")), sentence_embedding_type="avg-first-last")
   model.fit(A + B, "whitening-3", show_progress=False).save(folder / "model")
@@ -49,10 +55,7 @@ def cosines(embeddings):
 
 
 def numbers(folder, name):
-  """Returns what a function of `evaluators` in a new process found; skips the test if its package is not installed."""
-  for package in ("sentence_transformers", "mteb") if name == "mteb" else ("sentence_transformers",):
-    if importlib.util.find_spec(package) is None:
-      pytest.skip(f"{package} is not installed: adapters_test tests the methods that it calls")
+  """Returns what a program found on a saved model, called by `evaluators` in a new process."""
   # In a process of its own: where Triton is imported after TensorFlow, it ends the process.
   run_python("-m", "tests.integrations.evaluators", name, folder, HF_HUB_OFFLINE="1", MTEB_CACHE=str(folder / "mteb"))
   return json.loads((folder / f"{name}.json").read_text())
@@ -127,6 +130,7 @@ def test_utilities(found, cosines):
 
 def test_mteb(folder, cosines):
   """Its tasks of text run, each of a kind; on pairs of ours the scores are SciPy's."""
+  skip_without("mteb")
   found = numbers(folder, "mteb")
   tasks = found["mock tasks"]
   assert len(tasks) >= 12 and set(tasks.values()) == {"passed"}, tasks
