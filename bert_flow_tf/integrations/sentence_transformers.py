@@ -4,6 +4,7 @@ import hashlib
 import json
 import pathlib
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
@@ -30,14 +31,14 @@ class SentenceTransformersAdapter:
   Attributes:
     model: the `SentenceModel`.
     similarity_fn_name: "cosine".
-    model_card_data: receives the scores of sentence-transformers' evaluators.
+    model_card_data: receives the scores of sentence-transformers' evaluators, and names the model.
   """
 
   similarity_fn_name = "cosine"
 
   def __init__(self, model: SentenceModel) -> None:
     self.model = model
-    self.model_card_data = EvaluationMetrics()
+    self.model_card_data = EvaluationMetrics(model)
 
   @property
   def mteb_model_meta(self) -> Any:
@@ -77,7 +78,8 @@ class SentenceTransformersAdapter:
       batch_size: see `SentenceModel.encode`.
       show_progress_bar: see `SentenceModel.encode`.
       normalize_embeddings: see `SentenceModel.encode`.
-      convert_to_numpy: False for a list of arrays [dim], as sentence-transformers gives a list of tensors.
+      convert_to_numpy: False for a list of tensors [dim], as sentence-transformers gives it, or of arrays if PyTorch
+        is not imported.
       convert_to_tensor: True for a torch.Tensor; needs PyTorch.
       prompt_name: see `SentenceModel.encode`.
       prompt: see `SentenceModel.encode`.
@@ -85,7 +87,7 @@ class SentenceTransformersAdapter:
       **others: arguments of the two programs that change nothing here (mteb's task_metadata, ...).
 
     Returns:
-      float32 array or tensor of shape [n, dim], or a list of n arrays [dim]; for one str, an array or tensor [dim].
+      float32 array or tensor of shape [n, dim], or a list of n tensors or arrays [dim]; for one str, one of [dim].
 
     Raises:
       DataError: not str.
@@ -99,9 +101,13 @@ class SentenceTransformersAdapter:
     embeddings = self.model.encode(
       texts, batch_size, bool(show_progress_bar), normalize_embeddings, prompt_name=prompt_name, prompt=prompt
     )
+    embeddings = np.require(embeddings, requirements="W")  # PyTorch warns of tensors that share read-only memory
     if convert_to_tensor:
       return _tensor(embeddings)
-    if convert_to_numpy or embeddings.ndim == 1:
+    if convert_to_numpy:
+      return embeddings
+    embeddings = _tensor_if_imported(embeddings)
+    if embeddings.ndim == 1:
       return embeddings
     return list(embeddings)
 
@@ -132,21 +138,21 @@ class SentenceTransformersAdapter:
   def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
     """Returns the cosines of all rows of [n, dim] with all rows of [m, dim], float32 [n, m]; 0 for a row of zeros.
 
-    Arrays give an array, torch's tensors a tensor; two vectors [dim] give an array or tensor of one number.
+    A tensor if PyTorch is imported, as both programs do, and otherwise an array; two vectors [dim] give one number.
     """
     a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
     cosines = (normalized(a) @ normalized(b).T).astype(np.float32)
     if np.ndim(embeddings1) == np.ndim(embeddings2) == 1:
       cosines = cosines.reshape([])  # `float` takes no array [1, 1]
-    return _like(embeddings1, cosines)
+    return _tensor_if_imported(cosines)
 
   def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-    """Returns the cosines of pairs of rows [n, dim], float64 [n]; 0 for a row of zeros; tensors as `similarity`."""
+    """Returns the cosines of pairs of rows [n, dim], float64 [n]; 0 for a row of zeros; a tensor as `similarity`."""
     a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
     if a.shape != b.shape:
       message = f"embeddings2: shape {list(b.shape)}, expected {list(a.shape)} as of embeddings1"
       raise DataError(message, argument="embeddings2")
-    return _like(embeddings1, np.nan_to_num(cosine_similarity(a, b)))
+    return _tensor_if_imported(np.nan_to_num(cosine_similarity(a, b)))
 
 
 def _rows_of(embeddings):
@@ -161,8 +167,14 @@ def _rows_of(embeddings):
 class EvaluationMetrics:
   """Scores of sentence-transformers' evaluators: `metrics`, a list of (evaluator, {score: value})."""
 
-  def __init__(self) -> None:
+  def __init__(self, model: SentenceModel) -> None:
+    self._model = model
     self.metrics: list[tuple[Any, dict[str, float]]] = []
+
+  @property
+  def base_model(self) -> str:
+    """Name and revision of the model, under which sentence-transformers caches embeddings."""
+    return f"{_name_of(self._model)}@{revision(self._model)}"
 
   def set_evaluation_metrics(self, evaluator: Any, metrics: dict[str, float], epoch: int = 0, step: int = 0) -> None:
     """Keeps the scores of one evaluation."""
@@ -186,13 +198,8 @@ def _model_meta(model):
     from mteb.models.model_meta import ModelMeta
   except ImportError:
     return None
-  # Only the characters that a path may have; of an encoder's folder, its last part.
-  name = pathlib.PurePath(model.encoder.name).name
-  if model.calibration_name is not None:
-    name += f"+{model.calibration_name}"
-  name = re.sub(r"[^A-Za-z0-9._+-]", "-", name) or "model"
   ours = {
-    "name": f"bert-flow-tf/{name}",
+    "name": _name_of(model),
     "revision": revision(model),
     "framework": [],
     "max_tokens": model.max_seq_length,
@@ -207,6 +214,15 @@ def _model_meta(model):
     if field in ours or about.is_required():
       values[field] = ours.get(field)
   return ModelMeta(**values)
+
+
+def _name_of(model):
+  """Returns a name of the encoder and the calibration, of the characters that a path may have."""
+  name = pathlib.PurePath(model.encoder.name).name  # of an encoder's folder, its last part
+  if model.calibration_name is not None:
+    name += f"+{model.calibration_name}"
+  name = re.sub(r"[^A-Za-z0-9._+-]", "-", name) or "model"
+  return f"bert-flow-tf/{name}"
 
 
 def _texts_of(sentences):
@@ -235,11 +251,11 @@ def _texts_of(sentences):
   return texts
 
 
-def _like(embeddings, values):
-  """Returns values as a tensor if the embeddings are one of torch's."""
-  if type(embeddings).__module__.split(".")[0] == "torch":
-    return _tensor(values)
-  return values
+def _tensor_if_imported(values):
+  """Returns an array as a tensor if PyTorch is imported: the code of both programs expects one."""
+  if sys.modules.get("torch") is None:
+    return values
+  return _tensor(values)
 
 
 def _tensor(embeddings):

@@ -1,6 +1,7 @@
 """Tests of cache.py, and of SentenceEncoder.encode with a cache: each sentence has the embedding that was written."""
 
 import contextlib
+import importlib.metadata
 import signal
 import sqlite3
 import subprocess
@@ -269,6 +270,21 @@ def test_cache_distinguishes_models_with_the_same_weights(tmp_path):
     keys.add(encoder.fingerprint([]))
   assert len(keys) == 4
   assert all(np.abs(embeddings[0] - other).max() > 1e-4 for other in embeddings[1:])
+
+
+def test_another_version_of_the_computation_or_of_a_package_has_another_key(tmp_path, monkeypatch):
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path))
+  keys = {encoder.fingerprint([])}
+  with monkeypatch.context() as patch:
+    patch.setattr(text_encoder, "_COMPUTATION", text_encoder._COMPUTATION + 1)
+    keys.add(encoder.fingerprint([]))
+  version = importlib.metadata.version
+  for changed in ("tensorflow", "tokenizers"):
+    with monkeypatch.context() as patch:
+      versions = {changed: "0.1"}
+      patch.setattr(importlib.metadata, "version", lambda name, known=versions: known.get(name) or version(name))
+      keys.add(encoder.fingerprint([]))
+  assert len(keys) == 4 and encoder.fingerprint([]) in keys
 
 
 def test_key_depends_on_settings_texts_and_their_order():

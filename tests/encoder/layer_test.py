@@ -40,6 +40,17 @@ def test_layer_of_texts_and_ids(encoder):
     np.testing.assert_allclose(layer(each), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("trainable", [False, True])
+def test_a_mask_with_gaps(encoder, trainable):
+  """Tokens that the mask leaves out, wherever they are, are neither attended to nor in the mean."""
+  mask = np.array([[1, 0, 1, 0, 1], [0, 1, 1, 1, 0]], np.int32)
+  states, _ = tiny.numpy_bert(tiny.random_weights(CONFIG), tiny.IDS, mask, CONFIG)
+  expected = (states[-1] * mask[..., np.newaxis]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+  layer = encoder.as_layer(trainable, "avg")
+  np.testing.assert_allclose(layer((tiny.IDS, mask)), expected, atol=1e-5)
+  np.testing.assert_allclose(layer({"input_ids": tiny.IDS, "attention_mask": mask}), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(
   "pooling", ["avg", "avg-first-last", "avg-last-1", "cls", "cls-token", "max", "word-rows", "mix"]
 )

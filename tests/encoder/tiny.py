@@ -102,8 +102,11 @@ def _tanh_of_gelu(x):
   return np.tanh(math.sqrt(2.0 / math.pi) * (y + 0.044715 * y**3))
 
 
-def numpy_bert(weights, ids, mask, config=CONFIG):
-  """Returns hidden states (the embeddings, then every block's output) and the pooled output of BERT in float64."""
+def numpy_bert(weights, ids, mask, config=CONFIG, bias=0.0):
+  """Returns hidden states (the embeddings, then every block's output) and the pooled output of BERT in float64.
+
+  `bias` [heads, length, length] is added to the logits of attention.
+  """
   w = {name.removeprefix("bert."): value.astype(np.float64) for name, value in weights.items()}
   gelu = {"gelu": np.vectorize(math.erf), "gelu_new": _tanh_of_gelu}[config["hidden_act"]]
 
@@ -127,7 +130,7 @@ def numpy_bert(weights, ids, mask, config=CONFIG):
       dense(x, f"{layer}.attention.self.{name}").reshape(batch, length, heads, size).transpose(0, 2, 1, 3)
       for name in ("query", "key", "value")
     )
-    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(size) + np.where(mask, 0.0, -np.inf)[:, None, None, :]
+    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(size) + bias + np.where(mask, 0.0, -np.inf)[:, None, None, :]
     attention = np.exp(scores - scores.max(-1, keepdims=True))
     attention /= attention.sum(-1, keepdims=True)
     context = (attention @ v).transpose(0, 2, 1, 3).reshape(batch, length, -1)

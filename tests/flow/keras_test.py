@@ -11,6 +11,7 @@ from tensorflow_probability import distributions as tfd
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import AffineCoupling, Glow, NegativeLogLikelihood
 from bert_flow_tf.flow.keras import IS_KERAS_3, keras, parts_of
+from bert_flow_tf.flow.layer import FlowLayer
 from tests.flow.cases import CASES, DIM, cone, randomize
 from tests.keras_ways import ENDINGS, WAYS
 from tests.testing import rejected, run_python
@@ -183,3 +184,27 @@ def test_a_checkpoint_of_a_layer_alone_holds_every_weight(tmp_path):
   assert "flow/chain/2/network/second/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
   tf.train.Checkpoint(flow=again).read(path).assert_consumed()
   np.testing.assert_array_equal(again(U), flow(U))
+
+
+def test_layers_in_a_dict_are_trained_and_in_checkpoints(tmp_path):
+  class Halves(FlowLayer):
+    def __init__(self):
+      super().__init__({})
+      self.couplings = {name: AffineCoupling() for name in ("first", "second")}
+
+    def build(self, input_shape):
+      for coupling in self.couplings.values():
+        coupling.build(input_shape)
+      super().build(input_shape)
+
+  layer, again = Halves(), Halves()
+  for number, each_layer in enumerate((layer, again)):
+    each_layer.build([None, DIM])
+    randomize(each_layer, seed=number)
+  weights = [weight for coupling in layer.couplings.values() for weight in coupling.trainable_weights]
+  assert weights and {id(weight) for weight in layer.trainable_weights} == {id(weight) for weight in weights}
+  path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
+  tf.train.Checkpoint(layer=again).read(path).assert_consumed()
+  for name, coupling in layer.couplings.items():
+    np.testing.assert_array_equal(again.couplings[name](U), coupling(U))
+    assert np.abs(coupling(U) - U).max() > 1e-3

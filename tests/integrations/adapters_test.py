@@ -1,4 +1,7 @@
-"""The adapters to sentence-transformers, mteb and SentEval; and mteb itself."""
+"""The adapters to sentence-transformers, mteb and SentEval; evaluators_test calls the programs themselves."""
+
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.model_test import ARGUMENTS, SENTENCES
-from tests.testing import rejected, shared
+from tests.testing import rejected
 
 pytestmark = pytest.mark.packages
 
@@ -65,6 +68,24 @@ def test_what_evaluators_call(adapter):
     adapter.similarity_pairwise(rows, rows[:2])
 
 
+def test_tensors_where_pytorch_is_imported(adapter, monkeypatch):
+  """sentence-transformers stacks the list of `encode`, and moves the similarities, of arrays too, to a device."""
+
+  class Tensor(np.ndarray):
+    pass
+
+  torch = types.SimpleNamespace(from_numpy=lambda array: array.view(Tensor))
+  rows = adapter.encode(SENTENCES[:3])
+  assert rows.flags.writeable and not isinstance(adapter.similarity(rows, rows), Tensor)
+  monkeypatch.setitem(sys.modules, "torch", torch)
+  tensors = adapter.encode(SENTENCES[:3], convert_to_numpy=False)
+  assert isinstance(tensors, list) and isinstance(adapter.encode(SENTENCES[0], convert_to_numpy=False), Tensor)
+  for tensor in (*tensors, adapter.similarity(rows, rows), adapter.similarity_pairwise(rows, rows)):
+    assert isinstance(tensor, Tensor)
+  assert type(adapter.encode(SENTENCES[:3])) is np.ndarray
+  np.testing.assert_array_equal(tensors, rows)
+
+
 def test_a_column_of_arrow_is_taken_whole(model, adapter):
   pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
   column = pa.chunked_array([SENTENCES[:5], SENTENCES[5:]]).dictionary_encode()
@@ -103,6 +124,8 @@ def test_revision_for_mteb_follows_from_everything_that_decides(model):
   models = [model, SentenceModel(encoder, other, **ARGUMENTS), SentenceModel(encoder, **ARGUMENTS)]
   models.append(SentenceModel(encoder, **{**ARGUMENTS, "max_seq_length": 9}))
   assert len({revision(each) for each in models}) == 4
+  # sentence-transformers caches embeddings under this name.
+  assert len({SentenceTransformersAdapter(each).model_card_data.base_model for each in models}) == 4
 
 
 def test_senteval(model):
@@ -128,49 +151,3 @@ def test_senteval(model):
   assert adapter.batcher({}, [["b"]]).shape == (1, 3)
   embedded = SentEvalAdapter(model).batcher({}, [["a", "dog."]])
   np.testing.assert_allclose(embedded, model.encode(["a dog."]), atol=5e-4)
-
-
-@pytest.mark.slow
-def test_mteb_itself():
-  """mteb's score on STS-B is SciPy's of the same embeddings."""
-  pytest.importorskip("mteb", reason="mteb is not installed: its protocol alone was tested")
-  import datasets
-  import mteb
-  from mteb.abstasks.sts import AbsTaskSTS
-  from mteb.abstasks.task_metadata import TaskMetadata
-  from mteb.models import EncoderProtocol
-  from scipy import stats
-
-  from bert_flow_tf.data.tasks import load_task
-
-  pairs = load_task("STS-B", shared("data")).splits["test"]
-  about = {field: None for field, value in TaskMetadata.model_fields.items() if not value.is_required()}
-  about = dict.fromkeys(
-    about.keys() & {"date", "domains", "task_subtypes", "license", "annotations_creators", "dialect"}
-  )
-
-  class OurTask(AbsTaskSTS):
-    metadata = TaskMetadata(
-      **about,
-      name="OurTask",
-      description="STS-B from files",
-      dataset={"path": "none/none", "revision": "none"},
-      type="STS",
-      category="t2t",
-      modalities=["text"],
-      eval_splits=["test"],
-      eval_langs=["eng-Latn"],
-      main_score="cosine_spearman",
-    )
-
-    def load_data(self, **unused):
-      columns = {"sentence1": pairs.sentences_a, "sentence2": pairs.sentences_b, "score": pairs.scores.tolist()}
-      self.dataset = datasets.DatasetDict(test=datasets.Dataset.from_dict(columns))
-      self.data_loaded = True
-
-  model = SentenceTransformersAdapter(SentenceModel.from_pretrained("mini"))
-  assert isinstance(model, EncoderProtocol)
-  found = mteb.evaluate(model, [OurTask()], cache=None, show_progress_bar=False).task_results[0].scores["test"][0]
-  cosines = model.similarity_pairwise(model.encode(pairs.sentences_a), model.encode(pairs.sentences_b))
-  assert found["cosine_spearman"] == pytest.approx(stats.spearmanr(cosines, pairs.scores)[0], abs=1e-4)
-  assert found["spearman"] == pytest.approx(found["cosine_spearman"], abs=1e-4)

@@ -189,6 +189,16 @@ def test_another_padding_token_moves_positions(folder, pad_id, by):
   np.testing.assert_allclose(tiny.embed(moved, ["a dog"]), tiny.embed(encoder, ["a dog"]), atol=1e-5)
 
 
+def test_the_position_of_the_first_token_is_part_of_the_identity(folder):
+  """Weights and tokenizer are the same, and the embedding is another."""
+  first = SentenceEncoder.from_pretrained(folder)
+  edit_json(folder / "config.json", pad_token_id=0)
+  second = SentenceEncoder.from_pretrained(folder)
+  assert np.abs(tiny.embed(first, ["a dog"]) - tiny.embed(second, ["a dog"])).max() > 1e-3
+  assert first.identity().differences(second.identity()) == ["architecture.first_position 2, now 1"]
+  assert first.fingerprint([]) != second.fingerprint([])
+
+
 @pytest.mark.parametrize("value", [None, False, True])
 def test_space_before_the_first_word_follows_transformers(folder, value):
   pre_tokenizer = json.loads((folder / "tokenizer.json").read_text())["pre_tokenizer"]

@@ -7,13 +7,21 @@ import pickle
 import numpy as np
 import pytest
 import tensorflow as tf
+import transformers
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS as OURS
-from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, ATTENDED, DISTANCES, OUTER, activate
+from bert_flow_tf.encoder.transformer.architectures import (
+  ARCHITECTURES,
+  ATTENDED,
+  DEFAULTS,
+  DISTANCES,
+  OUTER,
+  activate,
+)
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import Dropout
-from bert_flow_tf.encoder.transformer.weights import random_transformer
+from bert_flow_tf.encoder.transformer.transformer import Dropout, path_of_variable
+from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer
 from tests.encoder import tiny
 
 SIZES = {
@@ -92,6 +100,59 @@ def test_rows_without_tokens_and_no_rows(model):
   close(states[-1][2], model(IDS, MASK)[0][-1][2] * tf.cast(MASK, tf.float32)[2, :, tf.newaxis])
   assert np.isfinite(states[-1]).all() and not states[-1][1].numpy().any()
   assert model(IDS[:1], 0 * MASK[:1], packed=True)[0][-1].shape == [1, 6, 12]
+
+
+# Distances at which T5's buckets begin, of 16 per direction up to distance 128: 8 of a single distance each, and from 8
+# on one per factor sqrt(2) (Raffel et al. 2020, section 2.1).
+BUCKET_STARTS = [*range(1, 8), *(math.ceil(8 * 2 ** (exponent / 2)) for exponent in range(8))]
+
+
+def test_relative_positions_of_a_long_sentence():
+  """MPNet's states of 150 tokens are those of a BERT in NumPy whose attention has a bias by bucket of distance."""
+  length, config = 150, config_of("mpnet", max_position_embeddings=160, num_hidden_layers=1)
+  model = random_transformer(config)
+  weights = as_bert(model)
+  table = weights["encoder.relative_attention_bias.weight"]
+  distances = np.subtract.outer(np.arange(length), np.arange(length))
+  bucket = np.searchsorted(BUCKET_STARTS, np.abs(distances), side="right") + 16 * (distances < 0)
+  assert set(bucket.ravel()) == set(range(32)) - {16}
+  ids = np.random.default_rng(0).integers(2, SIZES["vocab_size"], [1, length])
+  states, _ = model(tf.constant(ids), tf.ones_like(ids))
+  expected = tiny.numpy_bert(weights, ids, np.ones_like(ids), vars(config), table[bucket].transpose(2, 0, 1))
+  close(states[-1], expected[0][-1])
+
+
+def as_bert(model):
+  """Returns an MPNet's weights by PyTorch's names of a BERT's: positions from 0 on, and a segment of zeros."""
+  weights = {"embeddings.token_type_embeddings.weight": np.zeros([1, SIZES["hidden_size"]])}
+  layers = [ARCHITECTURES[name].layers.values() for name in ("mpnet", "bert")]
+  for weight in model.weights:
+    path = path_of_variable(weight)
+    for mpnets, berts in zip(*layers, strict=True):
+      path = path.replace(f"{mpnets}/", f"{berts}/")
+    weights[name_of_path(path)] = from_pytorch(path, weight.numpy())
+  positions = "embeddings.position_embeddings.weight"
+  weights[positions] = weights[positions][model.config.first_position :]
+  return weights
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_defaults_of_config_json_are_those_of_transformers(model_type):
+  architecture, theirs = ARCHITECTURES[model_type], transformers.CONFIG_MAPPING[model_type]()
+  required = {architecture.key(name) for name in SIZES} - {*DEFAULTS}
+  values = {"embedding_size": 8, "position_buckets": 4}  # required, too
+  values |= {key: getattr(theirs, key) for key in ("model_type", *required)}
+  ours = EncoderConfig(values)
+  for name in DEFAULTS:
+    key = architecture.key(name)
+    if key and (name != "pad_token_id" or architecture.counts_from_pad):
+      assert getattr(ours, name) == getattr(theirs, key), name
+  everything = EncoderConfig(theirs.to_dict() | values)
+  for name in architecture.attention:
+    assert getattr(ours, name) == getattr(everything, name), name
+  if model_type == "modernbert":
+    assert ours.embedding_dropout == theirs.embedding_dropout
 
 
 def test_xla_computes_padding():
