@@ -19,7 +19,8 @@ from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder_of
+from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import normalized
@@ -61,7 +62,7 @@ class SentenceModel:
     ConfigError, EncoderError: an argument is not allowed, or the calibration was fitted on other embeddings.
 
   Attributes:
-    encoder: the `SentenceEncoder`.
+    encoder: the encoder, a `SentenceEncoder` or an encoder of another kind.
     steps: the `calibration.Step`s, in their order.
     identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
@@ -72,7 +73,7 @@ class SentenceModel:
 
   def __init__(
     self,
-    encoder: SentenceEncoder,
+    encoder: TextEncoder,
     calibration: Calibration | Glow | None = None,
     *,
     sentence_embedding_type: str | None = None,
@@ -153,7 +154,7 @@ class SentenceModel:
     cls,
     folder: str | os.PathLike,
     *,
-    model: str | SentenceEncoder | None = None,
+    model: str | TextEncoder | None = None,
     cache_dir: str | os.PathLike | None = None,
     cache: Any = None,
     allow_other_encoder: bool = False,
@@ -186,7 +187,7 @@ class SentenceModel:
         identity = read_identity(values, where)
 
     # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
-    model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
+    model, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
     try:
       loaded = cls(model, cache=cache, **arguments)
     except BertFlowError as error:
@@ -512,15 +513,10 @@ class SentenceModel:
 
     return ScikitLearnTransformer(self, calibration)
 
-  def encoder_graph(self) -> Any:
+  def encoder_graph(self) -> TextGraph:
     """Returns the graph of the encoder, from text to embeddings; of 0 dimensions if no step reads them."""
-    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
-
-    encoder: Any = self.encoder
-    if not encoder.has_tokens:
-      return encoder.text_graph()
     pooling = self.pooling if self.reads_embedding else None
-    return EncoderGraph(self.encoder, pooling, self.max_seq_length)
+    return self.encoder.text_graph(pooling, self.max_seq_length)
 
   def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> "SentenceFunction":
     """Returns a function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
@@ -563,11 +559,11 @@ class SentenceFunction(tf.Module):
 
   # Lists in place of the properties of `tf.Module`, for which every variable of a frozen function is trainable. A
   # SavedModel has them, too.
-  variables: Any = ()
-  trainable_variables: Any = ()
-  non_trainable_variables: Any = ()
+  variables: Sequence[tf.Variable] = ()
+  trainable_variables: Sequence[tf.Variable] = ()
+  non_trainable_variables: Sequence[tf.Variable] = ()
 
-  def __init__(self, encoder: Any, steps: Sequence[Step], trainable: bool) -> None:
+  def __init__(self, encoder: TextGraph, steps: Sequence[Step], trainable: bool) -> None:
     super().__init__(name="sentence_function")
     of_steps = [variable for step in steps for variable in step.variables]
     trained = []
@@ -578,16 +574,10 @@ class SentenceFunction(tf.Module):
     self.variables = [*encoder.variables, *of_steps]
     self.trainable_variables = trained
     self.non_trainable_variables = [variable for variable in self.variables if id(variable) not in ids]
-    if not encoder.takes_ids:
-      encoder.track(self)
+    encoder.track(self)
 
     def embed(text):
-      if encoder.takes_ids:
-        tokens = encoder.tokenizer(text)
-        features = Features(encoder.of_ids(*tokens), *tokens)
-      else:
-        features = Features(encoder.of_text(text))
-      embeddings = apply_steps(steps, features)
+      embeddings = apply_steps(steps, Features(*encoder.features(text)))
       if not trainable:
         embeddings = tf.stop_gradient(embeddings)
       return embeddings

@@ -9,17 +9,17 @@ from typing import Any
 
 from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.corpus.embedding import Embedder
+from bert_flow_tf.encoder.kinds import SAVED_MODEL
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.experiment import SAVED_MODEL
 from bert_flow_tf.model import SentenceModel
 
 
 def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
   """Returns the model of a SavedModel, which has no calibration but its own; `output` as `saved_model_output`."""
   try:
-    return SentenceModel.from_pretrained(f"{SAVED_MODEL}{folder}", saved_model_output=output)
+    return SentenceModel.from_pretrained(f"{SAVED_MODEL.prefix}{folder}", saved_model_output=output)
   except EncoderError as error:
-    message = str(error).replace(f"model={SAVED_MODEL}", "saved_model=", 1)
+    message = str(error).replace(f"model={SAVED_MODEL.prefix}", "saved_model=", 1)
     raise EncoderError(message, argument="saved_model") from error
 
 

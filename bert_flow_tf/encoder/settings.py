@@ -9,15 +9,13 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from bert_flow_tf.encoder import kinds
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
-from bert_flow_tf.encoder.pooling import OUTPUT, WORD_ROWS
 from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 from bert_flow_tf.io.settings import Settings, setting
 
 # Of encoders whose files declare none.
-DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
 # No position has an embedding in a static encoder; this bounds the memory of a text.
 STATIC_MAX_SEQ_LENGTH = 65536
@@ -45,9 +43,7 @@ class EncoderSettings(Settings):
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
     "(bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
-    "static:NAME for the word embeddings of one of these without its transformer, which is much faster, or for a "
-    "static model of model2vec or sentence-transformers; "
-    "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors; glove:FILE for averages of word vectors.",
+    f"{kinds.HELP}.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name
   )
@@ -202,14 +198,8 @@ class EncoderSettings(Settings):
   @property
   def pooling_name(self) -> str:
     """Name of the pooling for an experiment's name: sentence_embedding_type, or the default of this kind of encoder."""
-    default = DEFAULT_POOLING
-    if self.encoder_name.startswith(STATIC):
-      default = WORD_ROWS
-    elif self.encoder_name.startswith(SAVED_MODEL):
-      default = OUTPUT
-    elif self.encoder_name.startswith(WORD_VECTORS):
-      default = "avg"
-    return self.sentence_embedding_type or default
+    kind, _ = kinds.split_name(self.encoder_name)
+    return self.sentence_embedding_type or kind.default_pooling
 
   def arguments(self, *parts: str) -> dict[str, Any]:
     """Returns {keyword: value} of the fields of some parts; low_dim is None for none."""

@@ -5,7 +5,7 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -33,6 +33,34 @@ _COMPUTATION = 3
 _CPU_TOKENS = 768
 # On a GPU a step has as many tokens as `batch_size` sentences of this length: few short sentences would leave it idle.
 _GPU_LENGTH = 64
+
+
+class TextGraph(Protocol):
+  """Embedding of text in a graph of TensorFlow.
+
+  Attributes:
+    takes_ids: whether it takes ids of tokens, too; such a graph is an `EncoderGraph`.
+    without_text: reason why it takes ids alone; None if it takes text.
+  """
+
+  takes_ids: bool
+  without_text: str | None
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    """The weights of the encoder, if they are used."""
+
+  def trainable_variables(self) -> Sequence[tf.Variable]:
+    """Returns the weights that get gradients."""
+
+  def features(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
+    """UTF-8 text string [n] -> embeddings float32 [n, dim], ids int32 [n, seq_len], numbers of tokens int32 [n].
+
+    Ids and numbers are None if the encoder has no tokens.
+    """
+
+  def track(self, module: tf.Module) -> None:
+    """Makes what a SavedModel of the graph needs, besides its variables, a part of a module that is to be saved."""
 
 
 class TextEncoder(abc.ABC):
@@ -102,10 +130,24 @@ class TextEncoder(abc.ABC):
     """Raises EncoderError without a transformer; `purpose`: what it cannot do, "be trained"."""
 
   @abc.abstractmethod
+  def embed_ids(
+    self,
+    ids: Sequence[np.ndarray],
+    sentence_embedding_type: str | Pooling | None = None,
+    batch_size: int = 64,
+    progress: Progress | None = None,
+  ) -> np.ndarray:
+    """Returns embeddings of n int32 arrays [seq_len] of the tokenizer, float32 [n, dim]."""
+
+  @abc.abstractmethod
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> TextGraph:
+    """Returns the encoder as a graph; without a pooling, embeddings have 0 dimensions."""
+
+  @abc.abstractmethod
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
 
-  def with_prompt(self, prompt: str) -> "TextEncoder":
+  def with_prompt(self, prompt: str) -> Self:
     """Returns an encoder that puts another text before each sentence; ConfigError if this kind takes none."""
     if prompt:
       raise ConfigError(f"prompt={prompt!r}: {self.name} takes no prompt; put it before the sentences", "prompt")

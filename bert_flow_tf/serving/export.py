@@ -20,10 +20,10 @@ from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.saving import as_calibration
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.data.pairs import sentences_or_pairs
+from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
-from bert_flow_tf.io.experiment import public_name
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata

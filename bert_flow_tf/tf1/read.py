@@ -66,7 +66,7 @@ def write_folders(
   )
   with replaced_folder(output_path) as writing:
     save_encoder(SentenceEncoder.load(settings, do_lower_case), writing / ENCODER)
-    encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
+    encoder = SentenceEncoder.load(EncoderSettings.of(str(writing / ENCODER)))
     encoder.name = str(output_path / ENCODER)  # the name in identities and messages
     identity = None
     if fitted:

@@ -10,6 +10,7 @@ from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG
 from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
@@ -39,7 +40,7 @@ def write_model(
   if classifier_folder:
     with naming("classifier_folder"):
       classifier = fitted[f"classifier_folder={classifier_folder}"] = Classifier.load(classifier_folder)
-  model = SentenceEncoder.from_pretrained(encoder, cache_dir=cache_dir, revision=revision)
+  model = SentenceEncoder.load(EncoderSettings.of(encoder, cache_dir=cache_dir, revision=revision))
   _check_encoder(fitted, model, allow_other_encoder)
   variables = tf1_checkpoint.model_variables(model, flow and without_scale(flow), classifier)
   lines = [f"{len(variables)} variables from {', '.join(filter(None, (model.name, flow_folder, classifier_folder)))}"]

@@ -8,8 +8,9 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, read_json
+from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
 from bert_flow_tf.encoder.pooling import DECLARED_NAMES
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 

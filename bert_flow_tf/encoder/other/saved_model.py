@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.checkpoints import files as files_lib
 from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
+from bert_flow_tf.encoder.kinds import SAVED_MODEL, split_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.pooling import OUTPUT, Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
@@ -23,7 +24,6 @@ from bert_flow_tf.encoder.text.word_piece import repair_surrogates
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.experiment import SAVED_MODEL
 from bert_flow_tf.io.files import read_json
 from bert_flow_tf.io.forks import check_not_forked
 
@@ -55,7 +55,7 @@ class SavedModelEncoder(VectorEncoder):
   only_pooling = Pooling(OUTPUT, OUTPUT, (), 0)
   kind = "a SavedModel"
   takes_ids = False
-  without_text = None
+  without_text: str | None = None
   declared = Declared(OUTPUT, STATIC_MAX_SEQ_LENGTH)
 
   def __init__(self, settings: EncoderSettings) -> None:
@@ -126,9 +126,14 @@ class SavedModelEncoder(VectorEncoder):
       raise EncoderError(message, "max_seq_length")
     return STATIC_MAX_SEQ_LENGTH
 
-  def text_graph(self) -> "SavedModelEncoder":
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "SavedModelEncoder":
     """Returns the graph from text to vectors, which takes the place of `EncoderGraph`."""
+    del pooling, max_seq_length
     return self
+
+  def features(self, text: tf.Tensor) -> tuple[tf.Tensor, None, None]:
+    """UTF-8 text string [n] -> vectors float32 [n, dim], no ids, no numbers of tokens."""
+    return self.of_text(text), None, None
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     check_not_forked(EncoderError)
@@ -161,9 +166,10 @@ class SavedModelEncoder(VectorEncoder):
 
 def _find(name):
   """Returns the folder of a SavedModel."""
-  path = pathlib.Path(os.path.expanduser(name.removeprefix(SAVED_MODEL)))
+  _, rest = split_name(name)
+  path = pathlib.Path(os.path.expanduser(rest))
   problem = ""
-  if name == SAVED_MODEL or not path.exists():
+  if not rest or not path.exists():
     problem = "no such folder"
   elif not path.is_dir():
     problem = "this is a file"
@@ -173,7 +179,7 @@ def _find(name):
     if versions:
       problem += f" itself; name one of its folders: {', '.join(versions)}"
   if problem:
-    expected = f"expected {SAVED_MODEL}FOLDER with saved_model.pb and variables/, as tf.saved_model.save writes it"
+    expected = f"expected {SAVED_MODEL.form} with saved_model.pb and variables/, as tf.saved_model.save writes it"
     raise EncoderError(f"model={name}: {expected}; {problem}", "model")
   return path
 

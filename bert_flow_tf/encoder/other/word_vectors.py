@@ -12,9 +12,9 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.readers.lines import carriage_return
+from bert_flow_tf.encoder.kinds import WORD_VECTORS
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.experiment import WORD_VECTORS as PREFIX
 from bert_flow_tf.progress import Progress
 
 AVERAGE = Pooling("avg", "words", (), 0)
@@ -50,7 +50,7 @@ class WordVectors:
     path = os.fspath(path)
     rows, vectors, checksum = _read(path, wanted_bytes, show_progress is not False)
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
-    return cls(vectors, rows, f"{PREFIX}{path}", checksum)
+    return cls(vectors, rows, f"{WORD_VECTORS.prefix}{path}", checksum)
 
   def encode(self, sentences: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
     """Returns averages of the vectors of each sentence's first words, float32 [n, dim]; zeros without a known word."""
@@ -152,7 +152,9 @@ def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
         yield number, line.rstrip(b" \r\n")
       progress.update(file.tell() - done)
   except OSError as error:
-    raise EncoderError(f"model={PREFIX}{path}: cannot be read ({error.strerror})", argument="model") from error
+    raise EncoderError(
+      f"model={WORD_VECTORS.prefix}{path}: cannot be read ({error.strerror})", argument="model"
+    ) from error
 
 
 def _numbers(fields: list[bytes]) -> np.ndarray | None:
