@@ -20,7 +20,7 @@ from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, one_line
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import clear_leftovers, owned, read_json, write_text, writing
+from bert_flow_tf.io.files import owned, read_json, temporary_name, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
@@ -141,9 +141,9 @@ def _open_output(folder, files, calibration_folder):
       if read_json(path) == manifest:
         return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
-  # Of a run that was killed while it wrote the file.
-  clear_leftovers(folder, _CALIBRATED)
-  if not folder.is_dir() or any(folder.iterdir()):
+  # A killed run may have left an incomplete file in the folder.
+  is_free = folder.is_dir() and {path.name for path in folder.iterdir()} <= {temporary_name(_CALIBRATED)}
+  if not is_free:
     _check_absent(folder)
   folder.mkdir(parents=True, exist_ok=True)
   write_text(path, json.dumps(manifest, indent=1) + "\n")
@@ -177,8 +177,6 @@ class VectorFile:
     """Writes what `transform` returns, with the same ids, whole or not at all; returns its rows."""
     # One per line, written by bert-flow embed.
     ids, new_ids = (file.with_suffix(".ids.txt") for file in (self.path, path))
-    clear_leftovers(path.parent, path.name)
-    clear_leftovers(path.parent, new_ids.name)
     count = len(self.array())
     with writing(path) as file:
       header = {"descr": "<f4", "fortran_order": False, "shape": (count, output_dim)}

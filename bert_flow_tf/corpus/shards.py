@@ -125,7 +125,7 @@ class Manifest:
     manifest = self._read(MANIFEST)
     if manifest is None:
       for name in sorted(storage.sizes(self.folder)):
-        if not files.is_temporary(name):
+        if name != files.temporary_name(MANIFEST):
           self._reject(f"holds {name} and no {MANIFEST}, expected an empty folder or an earlier run's output")
       return False
     if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
@@ -172,15 +172,12 @@ class Manifest:
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
-    """Keeps other runs on this machine out of the folder; first and last, deletes what killed writers left."""
+    """Keeps other runs on this machine out of the folder."""
     if not storage.is_local(self.folder):
       yield
       return
     with owned(self.folder, "output_dir"):
-      files.clear_leftovers(self.folder)
       yield
-      # Of Beam's workers that died during this run.
-      files.clear_leftovers(self.folder)
 
   def _reject(self, reason: str, mend: str = "") -> NoReturn:
     message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"

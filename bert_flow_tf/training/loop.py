@@ -246,7 +246,6 @@ class Checkpoints:
   def save(self, step: int) -> None:
     """Writes the checkpoint of a step."""
     try:
-      files.check_owned()
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:
       reason = re.sub(r"\{\{.*?\}\} ?", "", error.message.splitlines()[0])  # TensorFlow's name of the op
