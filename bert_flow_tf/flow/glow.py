@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig, check_arguments
-from bert_flow_tf.flow.keras import Layer, clone_in_progress, name_scope, registered
+from bert_flow_tf.flow.keras import Layer, name_scope, registered
 from bert_flow_tf.flow.layer import FlowLayer, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
@@ -39,6 +39,9 @@ class Glow(FlowLayer):
 
   u is the embedding, z the latent, both [..., dim]. L levels of K steps (actnorm, permutation, coupling); between
   levels the second half of the dimensions leaves as latent. The paper's section 3.2; Kingma and Dhariwal 2018.
+
+  A model may use a flow twice, for its latents and in a `NegativeLogLikelihood`. `copy.deepcopy(model)` keeps the two
+  uses on one flow; Keras' `clone_model(model)` makes two flows with separate weights.
 
   Args:
     config: `FlowConfig`, or a dict of its keys.
@@ -266,8 +269,8 @@ class Glow(FlowLayer):
 
   @classmethod
   def from_config(cls, config: dict[str, Any]) -> "Glow":
-    """Returns a new flow with the arguments of `get_config`; in `clone_model` one for all layers that share it."""
-    return clone_in_progress(cls, config) or cls(**config)
+    """Returns a new flow with the arguments of `get_config`."""
+    return cls(**config)
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns every weight but `state` by its name in the original's checkpoint below `bert/flow/`."""

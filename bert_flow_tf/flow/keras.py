@@ -5,7 +5,6 @@ Nothing else in the package knows which Keras it has.
 
 import contextlib
 import os
-import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -145,22 +144,3 @@ def variables_of(layer: Any) -> list[tf.Variable]:
     if id(weight) in trained or not variable.trainable:
       variables.append(variable)
   return variables
-
-
-def clone_in_progress(cls: Any, config: dict[str, Any]) -> Any | None:
-  """Returns the layer of a configuration that a running `clone_model` has already made; None without one.
-
-  `clone_model` copies a layer that is in the model and also inside another layer twice; the two must stay one. Keras
-  tells a layer nothing of the call, so its clones are read from the stack.
-  """
-  function, clones = ("wrapped_clone_function", "cache") if IS_KERAS_3 else ("_copy_layer", "created_layers")
-  frame = sys._getframe()
-  while frame is not None and frame.f_code.co_name != function:
-    frame = frame.f_back
-  if frame is None:
-    return None
-  for clone in frame.f_locals[clones].values():
-    for part in parts_of(clone):
-      if type(part) is cls and part.get_config() == config:
-        return part
-  return None
