@@ -25,9 +25,9 @@ else:
   import tf_keras as keras
 
 Layer = keras.layers.Layer
-# What a saved model calls a class of ours, so that Keras finds it without custom_objects.
+# Registers a class under a name that saved models hold, so that Keras finds the class without custom_objects.
 registered = keras.saving.register_keras_serializable("bert_flow_tf")
-# Of the names of weights.
+# Scope that prefixes the names of weights.
 name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 
 
@@ -92,7 +92,7 @@ def track_parts(layer: Any) -> None:
 
 
 def _track_rest(part):
-  """Tracks the layers that a layer holds otherwise, in a dictionary for instance."""
+  """Tracks the layers that a layer holds outside of lists, for instance in a dictionary."""
   tracked = set()
   for child in part._trackable_children().values():
     tracked.add(id(child))
@@ -108,11 +108,11 @@ _shared: Any = weakref.WeakValueDictionary()
 
 
 def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Any]:
-  """Returns existing variables, {name: variable}, as weights of a layer: who trains or loads these sets the variables.
+  """Returns weights of a layer on existing variables, {name: variable}: training or loading them sets the variables.
 
-  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, as an
-  optimizer would train two weights on a variable twice; but a frozen layer has others than a trainable one, as it sets
-  their `trainable`.
+  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, because
+  an optimizer would train two weights on one variable twice. Frozen and trainable layers have separate weight objects,
+  because Keras sets `trainable` on them.
   """
   if not IS_KERAS_3:
     return list(variables.values())
@@ -130,7 +130,7 @@ def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[An
 
 
 def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
-  """Returns the variables of weights, each of which Keras 3 wraps in an object of its own."""
+  """Returns the variables of weights; Keras 3 wraps each variable in a separate object."""
   if IS_KERAS_3:
     return [weight._value for weight in weights]  # `value` may be a copy in another precision
   return list(weights)
