@@ -28,7 +28,7 @@ from bert_flow_tf.training.fitter import settings_of_fit
 _CALIBRATED = "calibrated.json"
 # Rows of a file in memory at once.
 ROWS = 8192
-# What OUTPUT.fit holds during a fit.
+# Folders inside OUTPUT.fit during a fit.
 _OF_FIT = ("checkpoints", "tensorboard")
 
 
@@ -42,10 +42,10 @@ def fit_files(
 ) -> Calibration:
   """Fits a calibration on .npy files, globs or folders and saves it in a folder; arguments as in `fit_calibration`."""
   spec = parse_calibration(calibration)
-  # Before hours of reading.
+  # Wrong settings are an error before hours of reading.
   settings_of_fit(spec, settings, None)
   work = pathlib.Path(f"{output}.fit")
-  # A fit that was killed after it had saved its result has left this folder.
+  # If this folder exists, an earlier fit was killed, perhaps after it had saved its result: the output may exist.
   if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
@@ -59,7 +59,7 @@ def fit_files(
     settings |= {"folder": folder, "show_progress": show_progress}
     fitted = fit_calibration(_arrays(files), spec.name, vectors_of, **settings)
     fitted.save(output)
-    # First the file that names the checkpoints: a run that is killed here is fitted again, and misses none of them.
+    # Delete the index of the checkpoints first: a run killed here fits again and does not look for deleted files.
     (work / "checkpoints" / "checkpoint").unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
   return fitted
@@ -81,7 +81,7 @@ def apply_to_files(
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
     return {output: files[0].write(target, calibration.transform, calibration.output_dim)}
-  # A folder, with a file of the same name for each input: what an interrupted run has finished stays.
+  # One output per input, under its name. Finished outputs of an interrupted run stay.
   _open_output(target, files, folder)
   counts = {}
   with owned(target, "output"):
@@ -174,8 +174,8 @@ class VectorFile:
       yield vectors
 
   def write(self, path: pathlib.Path, transform: Callable[[np.ndarray], np.ndarray], output_dim: int) -> int:
-    """Writes what `transform` returns, with the same ids, whole or not at all; returns its rows."""
-    # One per line, written by bert-flow embed.
+    """Writes the results of `transform` and the ids, completely or not at all; returns the number of rows."""
+    # `bert-flow embed` writes the ids to .ids.txt, one per line.
     ids, new_ids = (file.with_suffix(".ids.txt") for file in (self.path, path))
     count = len(self.array())
     with writing(path) as file:
@@ -184,7 +184,7 @@ class VectorFile:
       for vectors in self.chunks():
         file.write(np.ascontiguousarray(transform(vectors), "<f4").tobytes())
       if ids.is_file():
-        # Before the vectors get their name.
+        # Ids first: a named vector file always has its ids.
         with ids.open("rb") as source, writing(new_ids) as copy:
           shutil.copyfileobj(source, copy)
     return count
