@@ -18,7 +18,7 @@ _STANDARD_INPUT = ("-", "/dev/stdin")
 
 
 def is_local(path: str) -> bool:
-  """Returns whether a path is one of this machine."""
+  """Returns whether a path is on this machine."""
   return "://" not in path
 
 
@@ -41,7 +41,7 @@ def find(pattern: str) -> list[str]:
     names = glob.glob(name, recursive=True) if is_local(pattern) else system.glob(name)
   paths = []
   for name in sorted(names):
-    # Nor a pipe, which could be read only once.
+    # Folders are left out, and pipes, which could be read only once.
     if system.isfile(name):
       paths.append(name if is_local(pattern) else system.unstrip_protocol(name))
   return paths
@@ -123,6 +123,6 @@ def _system(path):
     system, name = fsspec.core.url_to_fs(path)
   except (ImportError, ValueError) as error:  # a protocol without its package, or unknown
     raise ConfigError(f"{path}: {error}") from error
-  # Of listings, which other processes change.
+  # Other processes change the folders whose listings fsspec caches.
   system.invalidate_cache()
   return system, name
