@@ -65,7 +65,7 @@ def decode_line(raw: bytes) -> str:
   """Returns the text of a line without its line break; raises TextError for other bytes than text in UTF-8."""
   if b"\0" in raw or raw.startswith(_UTF_16):
     check_text(raw)
-  # In files of the old Mac OS, lines end in a carriage return alone.
+  # The old Mac OS ended lines in a carriage return alone.
   if b"\r" in raw:
     raise TextError("not text", "a carriage return inside the line; expected lines that end in LF or CRLF")
   return decode(raw, "the line")
