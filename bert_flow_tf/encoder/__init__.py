@@ -9,7 +9,7 @@ Files and folders in reading order (BUILD has the order of imports):
     transformer_encoder  a transformer, or its word rows alone, as an encoder
     text_encoder         TextEncoder, the base of all encoders: `encode`, cache, identity
     settings             EncoderSettings: flags, keywords and identity derive from its fields
-    pooling              names of poolings and what they compute
+    pooling              names of poolings and their computation
     cache                embeddings that are kept on disk
     identity             everything that decides an embedding
     transformer/         BERT and its relatives as `tf.Module`

@@ -36,7 +36,7 @@ class SentenceEncoder(TransformerEncoder):
     loaded: the `LoadedModel`, with the files that it came from.
 
   Raises:
-    EncoderError: `bert` is no TFBertModel, or has adapters or layers of its own.
+    EncoderError: `bert` is no TFBertModel, or has adapters or layers that the user added.
   """
 
   @classmethod

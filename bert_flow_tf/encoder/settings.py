@@ -17,14 +17,14 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 from bert_flow_tf.io.settings import Settings, setting
 
-# Of encoders whose files declare none.
+# Pooling and length of encoders whose files declare none.
 DEFAULT_POOLING = "avg-first-last"
 DEFAULT_MAX_SEQ_LENGTH = 64
 # No position has an embedding in a static encoder; this bounds the memory of a text.
 STATIC_MAX_SEQ_LENGTH = 65536
 STATIC_TOKEN_WEIGHTS = "idf"
 
-# The parts: which encoder, how it is loaded, how it makes an embedding, and what changes no embedding.
+# Parts of the settings: name of the encoder, loading, pooling, and settings that change no embedding.
 NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
 
 
