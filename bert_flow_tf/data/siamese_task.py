@@ -46,8 +46,8 @@ def training_pairs(
   seed: int = 1234,
 ) -> TrainingPairs:
   """Returns the selected and shuffled pairs of a training, as the published runner has them."""
-  # `splits`: the splits whose labels are used. By default train, or train and dev with `use_full`, which takes the pairs
-  # of all splits.
+  # `splits`: the splits whose labels are used. The default is train; with `use_full`, which takes the pairs of all
+  # splits, train and dev.
   splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
   # The random draws have the order of the published runner: with num_examples > 0, the first draw is for the labeled
