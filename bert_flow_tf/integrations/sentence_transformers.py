@@ -89,7 +89,7 @@ class SentenceTransformersAdapter:
 
     Raises:
       DataError: not str.
-      ConfigError: an argument is unknown, or asks for what this model does not have.
+      ConfigError: an argument is unknown, or the model does not support it.
       EncoderError, CalibrationError: an embedding is not finite.
     """
     check_sentence_transformers(others)
@@ -236,7 +236,7 @@ def _texts_of(sentences):
 
 
 def _like(embeddings, values):
-  """Returns values as a tensor if the embeddings are one of torch's."""
+  """Returns values as a tensor if the embeddings are a tensor of torch."""
   if type(embeddings).__module__.split(".")[0] == "torch":
     return _tensor(values)
   return values
