@@ -1,4 +1,4 @@
-"""files.py: what killed processes leave, files of others, JSON of others, and a folder with two runs."""
+"""files.py: incomplete files of killed processes, two writers, JSON of others, and a folder with two runs."""
 
 import os
 import pathlib
