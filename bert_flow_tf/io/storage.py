@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO
 
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
@@ -74,7 +74,7 @@ def sizes(folder: str) -> dict[str, int]:
   return result
 
 
-def open_file(path: str) -> Any:
+def open_file(path: str) -> IO[bytes]:
   """Opens a file to read its bytes as they are stored; `-` is standard input, which is read whole."""
   if path in _STANDARD_INPUT:
     return io.BytesIO(_content(sys.stdin))
@@ -93,7 +93,7 @@ def open_file(path: str) -> Any:
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[Any]:
+def writing(path: str) -> Iterator[IO[bytes]]:
   """Yields a file to write to, which gets its name, and is on the disk, when the block ends without an error."""
   if is_local(path):
     with files.writing(path) as file:
