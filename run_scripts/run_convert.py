@@ -19,7 +19,7 @@ from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
-# Flags of one direction only.
+# Flags that only one direction of the conversion takes.
 _OF_POOLING = ("sentence_embedding_type", "low_dim", "max_seq_length")
 _SOURCE = (
   "tf1_checkpoint",
@@ -80,7 +80,7 @@ def check_flags() -> bool:
 
 
 def main() -> None:
-  """Converts in one direction and prints what was written."""
+  """Converts in one direction and prints lines about the written files."""
   reads = check_flags()
   quiet.import_tensorflow()  # takes seconds: after the flags are checked
   from bert_flow_tf.tf1 import read, write

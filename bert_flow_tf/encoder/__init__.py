@@ -10,7 +10,7 @@ Files and folders in reading order (BUILD has the order of imports):
     text_encoder         TextEncoder, the base of all encoders: `encode`, cache, identity
     kinds                kinds of encoders, by the first part of their names
     settings             EncoderSettings: flags, keywords and identity derive from its fields
-    pooling              names of poolings and what they compute
+    pooling              names of poolings and their computation
     cache                embeddings that are kept on disk
     identity             everything that decides an embedding
     transformer/         BERT and its relatives as `tf.Module`

@@ -7,7 +7,7 @@ from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.kinds import SAVED_MODEL, WORD_VECTORS, split_name
 from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
+from bert_flow_tf.encoder.settings import LOADING, PER_ENCODER, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -38,7 +38,7 @@ class SentenceEncoder(TransformerEncoder):
     loaded: the `LoadedModel`, with the files that it came from.
 
   Raises:
-    EncoderError: `bert` is no TFBertModel, or has adapters or layers of its own.
+    EncoderError: `bert` is no TFBertModel, or has adapters or layers that the user added.
   """
 
   @classmethod
@@ -135,7 +135,7 @@ def load_encoder_of(
     raise EncoderError(f"{where}: fitted on {identity or 'an unknown encoder'}; name it, as model=mini", "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
   if model is not None:
-    for keyword in keywords("of_files", False):
+    for keyword in keywords(PER_ENCODER):
       arguments.pop(keyword, None)
   if settings.get("token_weights") == "uniform":
     arguments.pop("frequency_corpus", None)  # only idf counts

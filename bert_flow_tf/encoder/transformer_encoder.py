@@ -93,7 +93,7 @@ class TransformerEncoder(TextEncoder):
     return encoder
 
   def __getstate__(self) -> dict[str, Any]:
-    """Returns what a copy in another process needs: without graphs, which it traces again, and devices."""
+    """Returns the state without graphs and devices; a copy in another process traces its graphs again."""
     state = dict(vars(self))
     for name in ("_functions", "_strategy", "_replicas", "characters"):
       state.pop(name, None)
@@ -224,7 +224,7 @@ class TransformerEncoder(TextEncoder):
     dropout_seed: tf.Tensor | None = None,
     packed: bool = True,
   ) -> tf.Tensor:
-    """Returns what `embed_batch` returns; gradients flow into BERT.
+    """Returns the embeddings of `embed_batch`; gradients flow into BERT.
 
     `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
     """
@@ -301,6 +301,6 @@ class TransformerEncoder(TextEncoder):
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
         return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
-      # Not `embed` itself: TensorFlow warns of a process that traces many, one per encoder.
+      # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
       self._functions[pooling] = embed.get_concrete_function()
     return self._functions[pooling]

@@ -9,7 +9,7 @@ from bert_flow_tf.flow.keras import variables_of
 
 
 class LayerBijector(tfb.AutoCompositeTensorBijector):
-  """The bijector of one `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
+  """Bijector of a `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(
     self, layer: Any, dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None

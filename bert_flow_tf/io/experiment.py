@@ -38,7 +38,7 @@ class OutputSettings(Settings):
 
 
 def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> str:
-  """Returns the name of an experiment: the texts of {field: text}, and a hash of what else is not a default."""
+  """Returns the name of an experiment: the texts of {field: text}, and a hash of the other values unlike defaults."""
   changed = changed_values(*settings)
   rest = {name: value for name, value in changed.items() if name not in parts} | others
   texts = [text for text in parts.values() if text]

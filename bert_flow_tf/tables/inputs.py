@@ -79,7 +79,7 @@ class Inputs:
     tasks = name.removeprefix(_TARGET_OF).split(",")
     if len(tasks) == 1:
       return load_flow_corpus(TARGET, self.tasks[tasks[0]])
-    # Several sets, one after the other.
+    # Join several sets.
     pairs, sources = [], []
     for task in tasks:
       corpus = self.corpus(TARGET, task)
@@ -138,7 +138,7 @@ class Inputs:
 def _sample(path, sentences):
   """Returns the corpus of some distinct lines of a text file, neighbors as pairs, drawn with a fixed seed.
 
-  A line that is one of the sentences, but for case and punctuation, is left out.
+  Lines that equal a sentence except for case and punctuation are left out.
   """
   distinct = dict.fromkeys(line for _, line in lines(path, empty="skip"))
   evaluated = set(map(_letters, sentences))
@@ -162,7 +162,7 @@ def _letters(text):
 
 
 def load_encoder(name: str, inputs: Inputs) -> Any:
-  """Returns the encoder of a name; of a file of word vectors, glove:FILE, only the words of the tasks."""
+  """Returns the encoder of a name; from a file of word vectors, glove:FILE, only the words of the tasks are read."""
   if kind_of(name) is not Kind.WORDS:
     return _load_bert(name, inputs.embedding)
   words = wanted_words(inputs.sentences())

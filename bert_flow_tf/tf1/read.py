@@ -107,7 +107,7 @@ def _record(checkpoint: Tf1Checkpoint, config: dict) -> dict[str, Any]:
   """Returns {part: sorted names}, and {name: kind} of variables that are left out, by the bert_config.json."""
   shapes = checkpoint.shapes
   record: dict[str, Any] = {ENCODER: [], FLOW: [], CLASSIFIER: [], _LEFT_OUT: {}}
-  # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
+  # A variable that no other part claims must belong to the encoder: a variable of unknown use is an error.
   for name in sorted(shapes):
     kind = tf1_names.left_out(name, shapes)
     if kind:

@@ -61,7 +61,7 @@ def choose_calibration(
   originals = encoder.embed_ids(mixtures.originals, identity.sentence_embedding_type, batch_size)
   mixed = encoder.embed_ids(mixtures.mixed, identity.sentence_embedding_type, batch_size)
 
-  # Fit each candidate, and compare what it makes of the sentences and their mixtures.
+  # Fit each candidate, and compare the calibrated sentences with their calibrated mixtures.
   fitted, scores = {}, {}
   for name in AUTO_CANDIDATES:
     calibration = make_calibration(name).fit(rows)

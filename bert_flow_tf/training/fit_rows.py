@@ -33,7 +33,7 @@ class FitSentences:
     batch_size: largest number of sentences embedded at once.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     show_progress: see `SentenceEncoder.encode`.
-    key: what tells these sentences from others of the same `Fitter`; by default nothing equals it.
+    key: identifies these sentences among others of the same `Fitter`; the default is unique.
 
   Attributes:
     occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
@@ -178,7 +178,7 @@ class FitVectors:
       return EmbeddingPairs(*vectors)
     if isinstance(vectors, list):
       return VectorPairs(vectors)
-    # Rows 0 and 1, 2 and 3, ... without the last one of an odd number.
+    # Pairs are rows 0 and 1, 2 and 3, ...; the last row of an odd number is left out.
     rows = check_rows(vectors)
     even = len(rows) // 2 * 2
     return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
@@ -187,7 +187,7 @@ class FitVectors:
 def _embedding_pairs(
   embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int = 0
 ) -> EmbeddingPairs:
-  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings."""
+  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of their embeddings."""
   a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
   return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)
 

@@ -139,7 +139,7 @@ class VectorPairs(EmbeddingPairs):
 
   def moments(self) -> Moments:
     """Returns the moments of the vectors, without covariances."""
-    # Of the last array without the odd last row, which no pair has.
+    # The odd last row belongs to no pair and is left out.
     moments = Moments.of(np.zeros([0, self.dim]), False)
     for array, start in zip(self._arrays, self._starts[:-1], strict=True):
       moments = moments.merged(Moments.of(array[: max(0, 2 * len(self) - start)], False))
@@ -161,7 +161,7 @@ class VectorPairs(EmbeddingPairs):
   def _rows_at(self, rows):
     """Reads rows, float32 [batch, dim]."""
     vectors = np.empty([len(rows), self.dim], np.float32)
-    # The array that holds a row is the last one that starts at it or before it.
+    # A row is in the last array that starts at the row or before it.
     files = np.searchsorted(self._starts, rows, side="right") - 1
     for index, (file, row) in enumerate(zip(files, rows, strict=True)):
       vectors[index] = self._arrays[file][row - self._starts[file]]
@@ -206,7 +206,7 @@ class SentencePairsWithDropout:
     """Runs the encoder on both sides and returns two float32 [batch, dim]."""
     embedded = []
     for side, ids in enumerate(features):
-      # Each side has masks of its own.
+      # The two sides have different masks.
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
       ids, mask = self._pairs.tokens(ids)
       embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))

@@ -92,7 +92,7 @@ class TextReader:
   # Names of the columns; none without a header.
   names: Sequence[str] = ()
   separator = ""
-  # The line that gives the separator, if there is one.
+  # The line that gives the separator; "" without.
   sep_line = ""
 
   def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
@@ -135,7 +135,7 @@ class TextReader:
     return [decode_line(record)]
 
   def checked(self, record: Any, number: int, parse: Any = None) -> Any:
-    """Returns `fields` of a record, or what `parse` makes of it; a DataError names a broken one by its number."""
+    """Returns `fields` of a record, or the result of `parse`; a DataError names a broken record by its number."""
     try:
       if isinstance(record, TextError):
         raise record
@@ -176,7 +176,7 @@ class TextReader:
     return name, fields[0]
 
   def fields(self, record: Any) -> list[str]:
-    """Returns the texts of the columns of a record: of a corpus the sentence and, if it has a column, the id."""
+    """Returns the wanted columns of a record; for a corpus the sentence, then the id if there is an id column."""
     return [decode_line(record)]
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:

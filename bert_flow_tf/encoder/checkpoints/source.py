@@ -35,7 +35,7 @@ HUB_NAMES = {
 MODEL_NAMES = tuple(_PACKAGED | HUB_NAMES)
 
 _SMALL = (CONFIG, *TOKENIZER_FILES, *SENTENCE_TRANSFORMERS)
-# Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
+# Formats of weights. Files have hundreds of megabytes, so the second format is fetched only without the first.
 _WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
@@ -178,7 +178,7 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
 
 def _has_digest_of_name(blob):
   """Returns whether a file of the hub's cache has its checksum, which is its name; True for other files."""
-  # The SHA-256 of a large file, git's SHA-1 of a small one.
+  # The name of a large file is its SHA-256, the name of a small file git's SHA-1.
   if re.fullmatch("[0-9a-f]{64}", blob.name):
     return checksums.of_file(blob) == blob.name
   if re.fullmatch("[0-9a-f]{40}", blob.name) and blob.is_file():

@@ -33,10 +33,11 @@ _CALL = "__call__"
 _DEFAULT_SIGNATURE = "serving_default"
 _HEADINGS = ("Graph execution error", "Detected at ", "<stack traces", "in user code")
 _EXAMPLES = ("A man is eating.", "no")
-# Of the vectors of a text alone and in a call with others, relative to the largest value; quantized models round so.
+# Largest difference, relative to the largest value, between a text's vectors alone and in a call with others. Quantized
+# models round by so much.
 _MAX_DIFFERENCE = 0.05
 
-# Bytes of a text per token, about, which decides how many texts are in a step.
+# Bytes of text per token, roughly; gives the number of texts in a step.
 _BYTES_PER_TOKEN = 4
 
 # Strings [n] -> {name of an output: tensor}.
@@ -101,7 +102,7 @@ class SavedModelEncoder(VectorEncoder):
     self.variables = list(self.of_text.get_concrete_function().graph.variables)
 
   def __reduce__(self) -> Any:
-    """Returns what makes a copy in another process, whose working directory may differ: it loads the folder again."""
+    """Returns function and arguments for a copy, which loads the folder again, perhaps from another working folder."""
     settings = dataclasses.replace(self.settings, model=absolute_name(self.name), init_checkpoint=None)
     return type(self), (settings,)
 
@@ -156,7 +157,7 @@ class SavedModelEncoder(VectorEncoder):
     return embeddings
 
   def trainable_variables(self) -> list[tf.Variable]:
-    """Returns [], as a SavedModel stays what it is."""
+    """Returns [], because a SavedModel is not trained."""
     return []
 
   def track(self, module: Any) -> None:

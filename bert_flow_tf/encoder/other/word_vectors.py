@@ -42,8 +42,8 @@ class WordVectors:
     cls, path: str | os.PathLike, wanted: Collection[str] | None = None, show_progress: bool | None = None
   ) -> "WordVectors":
     """Reads `wanted` words, or all, of a text file of GloVe or word2vec."""
-    # As many fields at the end of a line as the first line has are the vector; the rest is the word, which contains
-    # spaces a few times in GloVe 840B. Of a repeated word the first vector is used.
+    # The last fields of a line are the vector, as many as the first line has. The rest is the word: some words of GloVe
+    # 840B contain spaces. If a word is repeated, its first vector is used.
     wanted_bytes = None
     if wanted is not None:
       wanted_bytes = frozenset(map(_utf8, wanted))
@@ -158,7 +158,7 @@ def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def _numbers(fields: list[bytes]) -> np.ndarray | None:
-  """Returns fields as float32; None if one is no number."""
+  """Returns fields as float32; None if any field is not a number."""
   try:
     with np.errstate(over="ignore"):
       return np.array(list(map(float, fields))).astype(np.float32)
