@@ -54,7 +54,7 @@ class SentenceModel:
     characters: dimensions of the `Characters` that follow the calibrated embedding; without a calibration they stand
       alone. None for none.
     low_dim: number of groups of neighboring dimensions to average, `LowDim`, the last step; None for none.
-    steps: further steps, before `low_dim`.
+    steps: further steps, between these and `low_dim`.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
@@ -100,8 +100,8 @@ class SentenceModel:
     if calibration is not None:
       fitted = as_calibration(calibration)
       check_encoder(fitted, self.identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
-    self._low_dim = low_dim
-    self._set_steps([*_make_steps(fitted, characters), *steps])
+    self._low_dim, self._further_steps = low_dim, tuple(steps)
+    self._set_steps(CalibrationSpec(None, characters=characters).steps(fitted))
 
   @classmethod
   def from_pretrained(
@@ -201,15 +201,16 @@ class SentenceModel:
       check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
     if not calibrations and not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
-    loaded._set_steps(steps)
+    loaded._further_steps = tuple(step for step in steps if not isinstance(step, Calibration | Characters))
+    loaded._set_steps([step for step in steps if step not in loaded._further_steps])
     if not allow_other_encoder:
       for step in steps:
         step.check_encoder(loaded.encoder, where)
     return loaded
 
   def _set_steps(self, steps: Sequence[Step]) -> None:
-    """Sets the steps, and low_dim after them; raises a ConfigError if they do not fit the encoder or each other."""
-    bound = [step.bound_to(self.encoder) for step in steps]
+    """Sets calibration and characters, and the further steps; a ConfigError if they do not fit the encoder."""
+    bound = [step.bound_to(self.encoder) for step in (*steps, *self._further_steps)]
     if self._low_dim is not None:
       bound.append(LowDim(self._low_dim))
     dim = self.dim
@@ -333,7 +334,7 @@ class SentenceModel:
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
     fitted = fitter.fit(spec, rows, flow_settings)
-    self._set_steps(_make_steps(fitted, spec.characters))
+    self._set_steps(spec.steps(fitted))
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)
     self.sample = rows.occurrences[:: max(step, 1)]  # characters need no sentence
@@ -350,7 +351,7 @@ class SentenceModel:
     Raises:
       ConfigError: it does not, or characters need word pieces.
     """
-    dims = [step.bound_to(self.encoder).output_dim_of(0) for step in _make_steps(None, spec.characters)]
+    dims = [step.bound_to(self.encoder).output_dim_of(0) for step in spec.steps(None)]
     for part in spec.parts:
       dim = self.dim
       if part.method == "whitening" and part.k:
@@ -363,8 +364,8 @@ class SentenceModel:
 
   def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
     """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
-    arguments = self.identity.settings.model_arguments()
-    return SentenceModel(self.encoder, calibration, characters=characters, cache=self._cache, **arguments)
+    arguments = {**self.identity.settings.model_arguments(), "steps": self._further_steps, "cache": self._cache}
+    return SentenceModel(self.encoder, calibration, characters=characters, **arguments)
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
@@ -594,13 +595,3 @@ class SentenceFunction(tf.Module):
       layer = "keras.layers.Lambda(function, output_shape=(dim,))"
       raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
     return self.__dict__["__call__"](text)
-
-
-def _make_steps(calibration: Calibration | None, characters: int | None) -> list[Step]:
-  """Returns a calibration, if there is one, and characters of so many dimensions after it."""
-  steps: list[Step] = []
-  if calibration is not None:
-    steps.append(calibration)
-  if characters is not None:
-    steps.append(Characters(characters))
-  return steps
