@@ -12,8 +12,7 @@ from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
 
-if TYPE_CHECKING:  # imported where they are used: most encoders are no graphs or layers, and need no Keras
-  from bert_flow_tf.encoder.encoder_graph import EncoderGraph
+if TYPE_CHECKING:  # imported where it is used: most encoders are no layers, and need no Keras
   from bert_flow_tf.encoder.layer import EncoderLayer
 
 
@@ -60,12 +59,6 @@ class SentenceEncoder(TransformerEncoder):
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
     return load_encoder(EncoderSettings.of(name, **arguments))
-
-  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "EncoderGraph":
-    """See `TextEncoder`."""
-    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
-
-    return EncoderGraph(self, pooling, max_seq_length)
 
   def as_layer(
     self,

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,9 @@ from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.forks import check_not_forked
 from bert_flow_tf.progress import Progress
+
+if TYPE_CHECKING:  # imported where it is used, with TensorFlow Text
+  from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
 
 class TransformerEncoder(TextEncoder):
@@ -133,6 +136,11 @@ class TransformerEncoder(TextEncoder):
     """Settings of config.json that change embeddings and no weight."""
     return self.bert.deciding_settings
 
+  @property
+  def weights(self) -> Sequence[tf.Variable]:
+    """The weights of the transformer, or of its word rows."""
+    return self.bert.weights
+
   def count_params(self) -> int:
     """Returns the number of weights."""
     return sum(weight.shape.num_elements() for weight in self.bert.weights)
@@ -201,6 +209,12 @@ class TransformerEncoder(TextEncoder):
       problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
       raise EncoderError(f"{argument}=cls: {problem}", argument)
     return pooling
+
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "EncoderGraph":
+    """See the base class."""
+    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
+
+    return EncoderGraph(self, pooling, max_seq_length)
 
   def embed_batch(
     self,
