@@ -318,7 +318,7 @@ class SentenceModel:
       sentences, dev=dev, encoder_dropout=encoder_dropout, batch_size=batch_size, show_progress=show_progress
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
-    fitted = fitter.fit(spec, rows, flow_settings)
+    (fitted,) = fitter.fit([spec], rows, flow_settings)
     self._set_calibration(fitted, spec.characters)
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)

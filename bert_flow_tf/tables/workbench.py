@@ -296,7 +296,7 @@ class Workbench:
       show_progress=False,
       key=(embedding, corpus, dev_task),
     )
-    calibration = self._fitter.fit(spec, rows, self.inputs.flow_settings(corpus, seed))
+    (calibration,) = self._fitter.fit([spec], rows, self.inputs.flow_settings(corpus, seed))
     return model.with_calibration(calibration, spec.characters)
 
   @functools.cached_property
