@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.other.word_vectors import WordVectors
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.runs import result_files
+from bert_flow_tf.report import result_files
 from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin

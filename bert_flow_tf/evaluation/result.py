@@ -1,4 +1,4 @@
-"""Numbers of a run on a task. `runs/sentences.py` has the words."""
+"""Numbers of a run on a task. `report/sentences.py` has the words."""
 
 import dataclasses
 from collections.abc import Mapping

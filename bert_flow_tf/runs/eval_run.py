@@ -17,7 +17,7 @@ from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, eva
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.text_table import aligned_table
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import result_files, sentences
+from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.strategies import embedding_scope, log_devices
 

@@ -24,7 +24,7 @@ from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddi
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, public_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
-from bert_flow_tf.runs import result_files, sentences
+from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim

@@ -10,7 +10,7 @@ from absl import logging
 
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.io.text_table import aligned_table
-from bert_flow_tf.runs import page, result_files, sentences
+from bert_flow_tf.report import page, result_files, sentences
 
 
 @dataclasses.dataclass(frozen=True)

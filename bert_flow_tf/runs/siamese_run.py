@@ -20,7 +20,8 @@ from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddi
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.experiment import Stopwatch, public_name
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import result_files, sentences, siamese_scores
+from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
 from bert_flow_tf.runs.siamese_training import SiameseTraining

@@ -13,7 +13,7 @@ from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, evaluate, pair_cosines
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import result_files
+from bert_flow_tf.report import result_files
 from bert_flow_tf.training.siamese.objectives import Classifier
 
 

@@ -8,7 +8,7 @@ from bert_flow_tf import SentenceModel, load_task
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import task_result
 from bert_flow_tf.evaluation.task_scores import scores_of_split
-from tests.evaluation.results import BETTER, N, result_of
+from tests.report.records import BETTER, N, result_of
 from tests.testing import shared
 
 

@@ -12,7 +12,7 @@ from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.runs.eval_run import _transformed, describe_models, evaluate_models
 from bert_flow_tf.runs.run_folder import RunFolder
-from tests.evaluation.results import BETTER, WORSE, result_of
+from tests.report.records import BETTER, WORSE, result_of
 from tests.testing import rejected
 
 

@@ -1,4 +1,4 @@
-"""runs/page.py: what a run's page shows, and that it needs no other file."""
+"""report/page.py: what a run's page shows, and that it needs no other file."""
 
 import html.parser
 import re
@@ -15,8 +15,8 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.runs import page, sentences
-from tests.evaluation.results import BETTER, WORSE, result_of
+from bert_flow_tf.report import page, sentences
+from tests.report.records import BETTER, WORSE, result_of
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
 ABOUT = {

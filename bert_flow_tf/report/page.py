@@ -20,7 +20,7 @@ from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
 from bert_flow_tf.evaluation.metrics import random_pair_cosines
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.progress import counted
-from bert_flow_tf.runs import result_files, sentences
+from bert_flow_tf.report import result_files, sentences
 
 PAGE_FILE = "report.html"
 

@@ -1,4 +1,4 @@
-"""runs/sentences.py: tables of scores, and what is said of gains, string matches and gold."""
+"""report/sentences.py: tables of scores, and what is said of gains, string matches and gold."""
 
 import dataclasses
 import math
@@ -11,9 +11,9 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation.metrics import Correlation
 from bert_flow_tf.io.text_table import aligned_table
-from bert_flow_tf.runs import sentences
+from bert_flow_tf.report import sentences
 from bert_flow_tf.runs.run_folder import print_results
-from tests.evaluation.results import BETTER, WORSE, N, result_of
+from tests.report.records import BETTER, WORSE, N, result_of
 
 MATCHES = {"tf-idf of word pieces": 0.5, "characters": 0.1}
 

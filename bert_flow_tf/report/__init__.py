@@ -1,0 +1,10 @@
+"""Report of a run: the files of its folder, and the page that is drawn from them. No TensorFlow here.
+
+Files in reading order:
+
+    result_files      results.json, eval_results.txt and tables of pairs
+    sentences         results in words
+    page, page.html   report.html, the page of a run
+"""
+
+__all__ = ["page", "result_files", "sentences"]
