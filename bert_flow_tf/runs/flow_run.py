@@ -19,12 +19,13 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
-from bert_flow_tf.evaluation.result import TaskResult, task_result
+from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, public_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.report.record import task_record
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
@@ -244,7 +245,8 @@ class FlowRun:
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
-    result = task_result(self._task, evaluations, encoders, matches=matches)
+    record = task_record(self._task, evaluations, encoders, matches)
+    result = record.result
     # What speaks against a calibration, by its folder.
     warnings, warnings_of_results = {}, sentences.warnings(result)
     for method in self.calibrated:
@@ -256,11 +258,13 @@ class FlowRun:
     # The original's file, and the page last: it shows that the rest is complete.
     if result.has_gold and WITH_FLOW in self.models:
       flow = self.models[WITH_FLOW].calibration
-      values = original_eval_results(self._task, self._embeddings, flow, result.cosines[WITH_FLOW], self._steps)
+      _, cosines = evaluations[WITH_FLOW]
+      of_split = cosines[str(self._task.spec.eval_split)]
+      values = original_eval_results(self._task, self._embeddings, flow, of_split, self._steps)
       result_files.write_eval_results(self.folder, values)
     about = {"warnings": warnings, **self._describe(), **about}
-    path = RunFolder(self.folder).write(f"{self._task.spec.name}, {public_name(self._identity.name)}", [result], about)
-    return result, path
+    title = f"{self._task.spec.name}, {public_name(self._identity.name)}"
+    return result, RunFolder(self.folder).write(title, [record], about)
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""

@@ -21,6 +21,7 @@ from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.experiment import Stopwatch, public_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.report.record import TaskRecord
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
@@ -204,7 +205,7 @@ class SiameseRun:
     }
     if self._results or self._is_trained or not (self._folder / result_files.RESULTS_FILE).exists():
       title = f"{self._task.name}, {public_name(identity.name)}"
-      path = self._files.write(title, self._results, about, predictions=False)
+      path = self._files.write(title, list(map(TaskRecord, self._results)), about)
     if self._results:
       print_results(self._results, self.watch.seconds, path)
     else:

@@ -37,7 +37,7 @@ def agreement(
     evaluations[BEFORE_TRAINING] = evaluate(task, encode, splits)
   for method, model in models.items():
     evaluations[method] = evaluate(task, embeddings.calibrated_by(model), splits)
-  return task_result(task, evaluations, drawn=False)
+  return task_result(task, evaluations)
 
 
 def classification(
