@@ -127,7 +127,7 @@ def write_record(
   for task in record.tasks:
     for name, values in _numbers(task).items():
       contents[name] |= {task.result.name: values} if by_task else values
-  checksum = result_files.write_results(folder, {**contents, _TITLE: record.title, **record.about})
+  result_files.write_results(folder, {**contents, _TITLE: record.title, **record.about})
   methods: list[list[str]] = []
   arrays: dict[str, np.ndarray] = {}
   for number, task in enumerate(record.tasks):
@@ -146,7 +146,13 @@ def write_record(
     else:
       arrays[f"{number}/predictions"] = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
   if arrays:
-    archive.write(folder, _DRAWINGS, {"results_sha256": checksum, "methods": methods}, arrays)
+    settings = {"scores_sha256": _checksum(contents["results"]), "methods": methods}
+    archive.write(folder, _DRAWINGS, settings, arrays)
+
+
+def _checksum(scores: Mapping[str, object]) -> str:
+  """Returns the checksum of scores, which drawings.npz has, too: a run that is killed may leave the older file."""
+  return checksums.sealed(result_files.plain(scores))[checksums.KEY]["values"]
 
 
 def _numbers(task: TaskRecord) -> dict[str, Mapping[str, object]]:
@@ -170,8 +176,7 @@ def read_record(folder: str | os.PathLike) -> RunRecord:
   """
   path = pathlib.Path(folder, result_files.RESULTS_FILE)
   try:
-    saved = files.read_json(path)
-    values = checksums.opened(saved)
+    values = checksums.opened(files.read_json(path))
   except (FileNotFoundError, NotADirectoryError) as error:
     reason = f"no {path.name} in it; expected the folder of a run, such as exp/NAME"
     raise ConfigError(f"input={os.fspath(folder)}: {reason}", "input") from error
@@ -182,16 +187,16 @@ def read_record(folder: str | os.PathLike) -> RunRecord:
   if not values.get("results"):
     raise ConfigError(f"input={os.fspath(folder)}: no scores in {path.name}, so that there is no page", "input")
   try:
-    return _record(path.parent, values, saved.get(checksums.KEY, {}).get("values"))
+    return _record(path.parent, values)
   except WRONG_VALUES as error:
     raise DataError(f"{path}: not the results of a run ({type(error).__name__}: {error})") from error
 
 
-def _record(folder: pathlib.Path, values: dict[str, Any], checksum: str | None) -> RunRecord:
+def _record(folder: pathlib.Path, values: dict[str, Any]) -> RunRecord:
   """Returns the record of a folder, and of the values of its results.json."""
   by_task = "task" not in values
   names = list(values["results"]) if by_task else [values["task"]]
-  drawings = _read_drawings(folder, checksum)
+  drawings = _read_drawings(folder, _checksum(values["results"]))
   tasks = []
   for number, name in enumerate(names):
     entries = []
@@ -251,14 +256,16 @@ class _Drawings(NamedTuple):
   arrays: dict[str, np.ndarray]
 
 
-def _read_drawings(folder: pathlib.Path, checksum: str | None) -> _Drawings | None:
-  """Returns the content of drawings.npz, or None if it is missing or belongs to other results."""
+def _read_drawings(folder: pathlib.Path, checksum: str) -> _Drawings | None:
+  """Returns the content of drawings.npz, or None if it is missing or belongs to other scores."""
   if not archive.is_in(folder, _DRAWINGS):
     return None
   with archive.opened(folder, _DRAWINGS, DataError) as (settings, arrays):
     drawings = _Drawings(settings["methods"], arrays)
-    is_of_results = settings["results_sha256"] == checksum
-  return drawings if is_of_results else None
+    is_of_scores = settings["scores_sha256"] == checksum
+  if not is_of_scores:
+    return None
+  return drawings
 
 
 def _with_predictions(task, number, drawings, path, is_of_file):

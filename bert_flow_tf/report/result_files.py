@@ -22,14 +22,9 @@ GOLD, _INDEX, _SENTENCES = "gold", "index", ("sentence1", "sentence2")
 Column = Sequence[float] | Sequence[str] | np.ndarray
 
 
-def write_results(folder: str | os.PathLike, results: Mapping[str, object], name: str = RESULTS_FILE) -> str:
-  """Writes `results.json` with a checksum of its values, which it returns.
-
-  NaN and infinity become null, and NumPy's numbers and dataclasses JSON.
-  """
-  sealed = checksums.sealed(plain(results))
-  write_text(folder, name, json.dumps(sealed, indent=2, allow_nan=False) + "\n")
-  return sealed[checksums.KEY]["values"]
+def write_results(folder: str | os.PathLike, results: Mapping[str, object], name: str = RESULTS_FILE) -> None:
+  """Writes `results.json` with a checksum; NaN and infinity become null, and NumPy's numbers and dataclasses JSON."""
+  write_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
 
 
 def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument: str) -> None:
