@@ -12,22 +12,11 @@ from bert_flow_tf.evaluation.task_scores import scores_of_split
 from bert_flow_tf.io import checksums
 from bert_flow_tf.report import page
 from bert_flow_tf.report.record import Predictions, RunRecord, TaskRecord, read_record, write_record
-from bert_flow_tf.report.spectra import measure_spectra
-from tests.report.records import BETTER, WORSE, record_of
+from tests.report.records import BETTER, WORSE, record_of, with_spectra
 from tests.testing import rejected
 
 ABOUT = {"task": "STS-B", "data": "a file", "encoder": {"name": "mini"}, "seconds": {"fitting": 0.1}}
 BY_TASK = {"data": {"STS-B": "a file", "SICK-R": "another"}, "flags": {"split": None}}
-
-
-def with_spectra(record):
-  """Returns a record of random embeddings; a spectrum of zeros is NaN."""
-  rng = np.random.default_rng(0)
-  encoders = {}
-  for number, method in enumerate(record.predictions.cosines):
-    encoders[method] = lambda sentences, number=number: (number > 0) * rng.normal(size=[len(sentences), 5])
-  spectra = measure_spectra(record.predictions.pairs, encoders, record.predictions.cosines)
-  return dataclasses.replace(record, spectra=spectra)
 
 
 def write(folder, *tasks, by_task=False, writes_predictions=True, **about):

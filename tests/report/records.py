@@ -9,6 +9,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation.task_scores import scores_of_split
 from bert_flow_tf.report.record import task_record
+from bert_flow_tf.report.spectra import measure_spectra
 
 N = 80
 BETTER = (("without_flow", 0.2), ("with_flow", 0.05))
@@ -47,3 +48,13 @@ def record_of(*methods, gold=True, name="STS-B", matches=None):
 def result_of(*methods, **arguments):
   """Returns the numbers of `record_of`."""
   return record_of(*methods, **arguments).result
+
+
+def with_spectra(record):
+  """Returns a record of random embeddings; a spectrum of zeros is NaN."""
+  rng = np.random.default_rng(0)
+  encoders = {}
+  for number, method in enumerate(record.predictions.cosines):
+    encoders[method] = lambda sentences, number=number: (number > 0) * rng.normal(size=[len(sentences), 5])
+  spectra = measure_spectra(record.predictions.pairs, encoders, record.predictions.cosines)
+  return dataclasses.replace(record, spectra=spectra)
