@@ -162,9 +162,11 @@ def _numbers(task: TaskRecord) -> dict[str, Mapping[str, object]]:
   return dict(zip(_NUMBERS, (*values, task.right_order, task.right_order_of_match), strict=True))
 
 
-def _predictions_path(folder, task, by_task):
+def _predictions_path(folder: pathlib.Path, task: str, by_task: bool) -> pathlib.Path:
   """Returns the path of a task's predictions."""
-  return (folder / task if by_task else folder) / result_files.PREDICTIONS_FILE
+  if by_task:
+    folder = folder / task
+  return folder / result_files.PREDICTIONS_FILE
 
 
 def read_record(folder: str | os.PathLike) -> RunRecord:
@@ -207,12 +209,11 @@ def _record(folder: pathlib.Path, values: dict[str, Any]) -> RunRecord:
     source = values["data"][name] if by_task else values["data"]
     result = TaskResult(_spec(name, scores), source, scores, gains, gains_over_match, controls)
     task = TaskRecord(result, order, order_of_match)
-    # A fine-tuned encoder's page has scores alone; its test_results.tsv is the published runner's.
-    if "training" not in values:
-      task = _with_predictions(
-        task, number, drawings, _predictions_path(folder, name, by_task), "predictions" in values
-      )
-      task = _with_spectra(task, number, drawings, "predictions" in values)
+    if "predictions" in values:  # of a file of similarities, which has no embeddings
+      task = _with_kept_predictions(task, number, drawings)
+    elif "training" not in values:  # whose page has scores alone; its test_results.tsv is the published runner's
+      task = _with_predictions(task, _predictions_path(folder, name, by_task))
+      task = _with_spectra(task, number, drawings)
     tasks.append(task)
   about = {name: value for name, value in values.items() if name not in (*_NUMBERS, _TITLE)}
   return RunRecord(values.get(_TITLE) or _default_title(values, names), tasks, about)
@@ -268,30 +269,38 @@ def _read_drawings(folder: pathlib.Path, checksum: str) -> _Drawings | None:
   return drawings
 
 
-def _with_predictions(task, number, drawings, path, is_of_file):
-  """Returns a task's record with its predictions, or with a sentence that says that they are missing."""
-  if not task.result.has_gold:
-    return task
+def _with_predictions(task: TaskRecord, path: pathlib.Path) -> TaskRecord:
+  """Returns a task's record with the predictions of a file, or with a sentence if they are missing."""
   text = None
-  if is_of_file:
-    if drawings is not None:
-      text = drawings.arrays[f"{number}/predictions"].tobytes().decode("utf-8")
-  elif path.exists():
+  if task.result.has_gold and path.exists():
     text = result_files.read_text(path)
+  return _with_text(task, text, path)
+
+
+def _with_kept_predictions(task: TaskRecord, number: int, drawings: _Drawings | None) -> TaskRecord:
+  """Returns a task's record with the predictions that drawings.npz has, or with a sentence if they are missing."""
+  text = None
+  if drawings is not None:
+    text = drawings.arrays[f"{number}/predictions"].tobytes().decode("utf-8")
+  return _with_text(task, text, archive.path_of("", _DRAWINGS))
+
+
+def _with_text(task: TaskRecord, text: str | None, path: pathlib.Path) -> TaskRecord:
+  """Returns a task's record with the predictions of a text of `path`; with a sentence if it has others, or is None."""
+  split = task.result.spec.eval_split
+  if split is None:  # without gold
+    return task
   if text is not None:
     pairs, cosines = result_files.parse_pairs(text, path)
-    if set(task.result.scores[task.result.spec.eval_split]) == set(cosines):
+    if set(task.result.scores[split]) == set(cosines):
       order = task.right_order or right_order(pairs.scores, cosines)
       return dataclasses.replace(task, predictions=Predictions(pairs, cosines), right_order=order)
-  name = archive.path_of("", _DRAWINGS).name if is_of_file else path.name
-  gap = f"No drawing of similarity and gold, and no pairs that moved: {name} is missing, or of another run."
+  gap = f"No drawing of similarity and gold, and no pairs that moved: {path.name} is missing, or of another run."
   return dataclasses.replace(task, gaps=[*task.gaps, gap])
 
 
-def _with_spectra(task, number, drawings, is_of_file):
-  """Returns a task's record with its spectra, or with a sentence that says that they are missing."""
-  if is_of_file:
-    return task
+def _with_spectra(task: TaskRecord, number: int, drawings: _Drawings | None) -> TaskRecord:
+  """Returns a task's record with its spectra, or with a sentence if they are missing."""
   if drawings is None:
     gap = "No drawing of the embeddings: drawings.npz is missing, or of another run. Version 0.1 did not write it."
     return dataclasses.replace(task, gaps=[*task.gaps, gap])

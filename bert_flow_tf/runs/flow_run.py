@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -233,7 +232,7 @@ class FlowRun:
     """Returns the folder of a fitted calibration."""
     return self.folder / str(self.models[method].calibration_name)
 
-  def evaluate(self, about: Mapping[str, Any]) -> tuple[TaskResult, pathlib.Path | None]:
+  def evaluate(self, about: Mapping[str, object]) -> tuple[TaskResult, pathlib.Path | None]:
     """Evaluates without and with each calibration, and writes the folder; returns the result and the page's path.
 
     The folder gets the calibrations, results.json, which has `about`, too, predictions, eval_results.txt and the page.
@@ -269,8 +268,11 @@ class FlowRun:
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""
     pairs = self._corpus.pairs
-    fitted_on: dict[str, Any] = {"pairs": len(pairs), "sentences": len(set(pairs.sentences_a).union(pairs.sentences_b))}
-    about: dict[str, Any] = {
+    fitted_on: dict[str, object] = {
+      "pairs": len(pairs),
+      "sentences": len(set(pairs.sentences_a).union(pairs.sentences_b)),
+    }
+    about: dict[str, object] = {
       "task": self._task.spec.name,
       "data": self._task.source,
       "encoder": {

@@ -4,7 +4,6 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -33,7 +32,7 @@ class RunFolder:
     result_files.check_replaceable(self.path, tasks, self.argument)
 
   def write(
-    self, title: str, tasks: Sequence[TaskRecord], about: Mapping[str, Any], predictions: bool = True
+    self, title: str, tasks: Sequence[TaskRecord], about: Mapping[str, object], predictions: bool = True
   ) -> pathlib.Path | None:
     """Writes what the folder has of tasks and `about` the run, and draws the page of tasks; returns its path."""
     write_record(self.path, RunRecord(title, tasks, about), self.by_task, predictions)
