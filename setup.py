@@ -104,7 +104,7 @@ setup(
     "bert_flow_tf.flow": ["config/*.json"],
     "bert_flow_tf.data": ["frequencies/*", "hard_sample/*", "sample/*"],
     "bert_flow_tf.encoder": ["pretrained/mini/*"],
-    "bert_flow_tf.runs": ["page.html"],
+    "bert_flow_tf.report": ["page.html"],
     "bert_flow_tf.tables": ["paper_tables.json"],
     "run_scripts": ["run_two_machines.sh", "train_siamese.sh"],
   },

@@ -132,7 +132,7 @@ def run_task(benchmark: Any, task: TaskData, fitter: Fitter) -> dict[str, Any]:
   def ours():
     embeddings = Embeddings(encoder, [corpus], batch_size, **arguments)
     rows = FitSentences(encoder, encoder.identity(**arguments), sides, cached=[embeddings])
-    flow = fitter.fit(parse_calibration(FLOW), rows, flow_settings)
+    (flow,) = fitter.fit([parse_calibration(FLOW)], rows, flow_settings)
     return evaluate(task, embeddings.of, flow.transform)
 
   def original():

@@ -22,7 +22,6 @@ from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder_of
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
-from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
@@ -333,11 +332,11 @@ class SentenceModel:
       sentences, dev=dev, encoder_dropout=encoder_dropout, batch_size=batch_size, show_progress=show_progress
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
-    fitted = fitter.fit(spec, rows, flow_settings)
+    (fitted,) = fitter.fit([spec], rows, flow_settings)
     self._set_steps(spec.steps(fitted))
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)
-    self.sample = rows.occurrences[:: max(step, 1)]  # characters need no sentence
+    self.sample = rows.occurrences[:: max(step, 1)]  # of the flow's usual input, for an export
     return self
 
   def fit_sentences(self, sentences: Any, **arguments: Any) -> FitSentences:
@@ -366,10 +365,6 @@ class SentenceModel:
     """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
     arguments = {**self.identity.settings.model_arguments(), "steps": self._further_steps, "cache": self._cache}
     return SentenceModel(self.encoder, calibration, characters=characters, **arguments)
-
-  def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
-    """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
-    return isotropy.log_cone(embeddings, self.encoder.is_for_similarity(self.pooling))
 
   def _embed(self, sentences, batch_size, show_progress, prompt=None):
     """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""

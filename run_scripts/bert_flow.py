@@ -20,6 +20,7 @@ NAME = "bert-flow"
 COMMANDS = {
   "fit": ("run_flow", "fit a flow or another calibration on a task's sentences, and evaluate it"),
   "eval": ("run_eval", "evaluate saved calibrations on tasks, or a file of similarities"),
+  "report": ("run_report", "draw the page of a run again, from the files of its folder"),
   "score": ("run_score", "add the similarity of each pair to a file"),
   "search": ("run_search", "find the sentences of a file that are nearest to queries"),
   "dedupe": ("run_dedupe", "leave out the near-duplicates of a file of sentences"),

@@ -20,11 +20,11 @@ from absl import flags
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.result import task_result
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.files import owned
+from bert_flow_tf.report.record import task_record
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from run_scripts import common_flags, quiet, runner
 
@@ -139,7 +139,7 @@ def evaluate(folder: RunFolder | None) -> None:
       (task,) = load_tasks(folder)
     with watch.timing("evaluating"):
       task, evaluations = score_predictions(FLAGS.predictions, task, FLAGS.metric)
-      results = [task_result(task, evaluations)]
+      records = [task_record(task, evaluations)]
     about |= {"predictions": FLAGS.predictions}
   else:
     tasks = load_tasks(folder)
@@ -147,14 +147,15 @@ def evaluate(folder: RunFolder | None) -> None:
     from bert_flow_tf.runs.eval_run import evaluate_models
 
     models, of_models = load_models()
-    results = evaluate_models(models, tasks, watch, FLAGS.predict_batch_size, FLAGS.cached_dir)
+    records = evaluate_models(models, tasks, watch, FLAGS.predict_batch_size, FLAGS.cached_dir)
     about |= of_models
   # The files come before the table, which names the page.
+  results = [record.result for record in records]
   about["data"] = {result.name: result.source for result in results}
   path = None
   if folder is not None:
     names = ", ".join(result.name for result in results)
-    path = folder.write(f"Evaluation on {names}", results, about, predictions=FLAGS.predictions is None)
+    path = folder.write(f"Evaluation on {names}", records, about, predictions=FLAGS.predictions is None)
   print_results(results, watch.seconds, path)
 
 

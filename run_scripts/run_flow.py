@@ -101,11 +101,11 @@ def main() -> None:
   strategy = make_strategy(FLAGS.distribution_strategy, wait, FLAGS.deterministic, growth, FLAGS.encoder_dropout)
   model = common_flags.load_model(strategy=strategy)
   run = FlowRun(model, FlowRunSettings(**parts), specs, task, corpus, strategy)
+  run.check()
   with owned(run.folder, "exp_name") if run.is_chief else contextlib.nullcontext():
     run.fit()
     if run.is_chief:
-      about = common_flags.about()
-      result, page = run.write(run.evaluate(), about)
+      result, page = run.evaluate(common_flags.about())
       print_results([result], run.watch.seconds, page)
       if FLAGS.export_dir is not None:
         ((method, calibrated),) = run.calibrated.items()

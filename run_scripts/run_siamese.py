@@ -26,7 +26,7 @@ from bert_flow_tf.data.tasks import KINDS, DataSettings, load_task, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned
-from bert_flow_tf.runs import result_files
+from bert_flow_tf.report import result_files
 from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings, siamese_name
 from run_scripts import common_flags, quiet, runner
 

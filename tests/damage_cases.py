@@ -19,7 +19,8 @@ from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.other.word_vectors import WordVectors
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.runs import result_files
+from bert_flow_tf.report import result_files
+from bert_flow_tf.report.record import RunRecord, read_record, write_record
 from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
@@ -31,6 +32,7 @@ from tests.calibration.cases import cone
 from tests.corpus import toy
 from tests.damage import Case, hub_snapshot
 from tests.encoder import tiny
+from tests.report.records import WORSE, record_of, with_spectra
 from tests.training import small
 from tools.results_page import read_tables
 
@@ -141,6 +143,24 @@ def _origin(folder):
   return values["figures"], values["warnings"], values["origin"]["task"]
 
 
+def _run(folder, **about):
+  """Writes a run's folder; with `predictions`, drawings.npz has them."""
+  about = {"data": {"STS-B": "a file"}, **about}
+  records = [with_spectra(record_of(*WORSE, matches={"characters": 0.1}))]
+  write_record(folder, RunRecord("a title", records, about), True, "predictions" not in about)
+
+
+def _record(folder):
+  """Returns what the page of a run shows; a missing drawing is a refusal, as the page says so."""
+  (task,) = read_record(folder).tasks
+  if task.gaps:
+    raise DataError(f"{folder}: {task.gaps}")
+  numbers = [task.result.scores, task.result.gains, task.right_order, task.predictions.cosines]
+  if task.spectra is not None:
+    numbers.append({name: np.nan_to_num(array) for name, array in task.spectra.arrays().items()})
+  return numbers
+
+
 def _facts(folder):
   folder.mkdir()
   write_facts(folder, {"step": 40, "embedding": {"low_dim": None, "sentence_embedding_type": "avg"}})
@@ -206,6 +226,8 @@ CASES = {
   "run_table's store": Case(_stored, _stored),
   "run_table's tables": Case(_table, lambda f: [table.json() for table in read_tables(f)]),
   "results.json": Case(_results, _origin),
+  "a run, drawn again": Case(_run, _record, checked=False),  # anyone may write test_results.tsv
+  "an evaluation of similarities, drawn again": Case(functools.partial(_run, predictions="a.tsv"), _record),
   # A bit of the key of the checksums makes it another key, which nobody reads.
   "training.json": Case(_facts, lambda f: [read_facts(f)[name] for name in ("step", "embedding")]),
   "encoder, Hugging Face's": Case(tiny.save_tiny, _embedded, checked=False, slow=True),

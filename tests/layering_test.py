@@ -52,10 +52,10 @@ _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.integrations.senteval",
   "bert_flow_tf.neighbors",
   "bert_flow_tf.progress",
-  "bert_flow_tf.runs.page",
-  "bert_flow_tf.runs.result_files",
+  "bert_flow_tf.report.page",
+  "bert_flow_tf.report.result_files",
   "bert_flow_tf.runs.run_folder",
-  "bert_flow_tf.runs.sentences",
+  "bert_flow_tf.report.sentences",
   "bert_flow_tf.serving.client",
 )
 

@@ -60,15 +60,12 @@ def gold_figures(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> list["F
 def histogram_figures(
   first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
 ) -> list["Figure"]:
-  """Draws histograms of two sets of cosines {method: [n]}, the first in gray, all on the same axes."""
-  sides = []
-  for side in (first, second):
-    sides.append({name: _percentages(values) for name, values in side.items()})
-  highest = np.max(list(sides[0].values()) + list(sides[1].values()))
+  """Draws histograms of two sets of cosines {method: `percentages`}, the first in gray, all on the same axes."""
+  highest = np.max(list(first.values()) + list(second.values()))
   figures = []
   for name, color in zip(first, _colors(len(first)), strict=True):
     figure, axis = _panel(4.6, 3.0)
-    for side, label, ink, alpha in zip(sides, labels, (INK, color), (0.5, 0.6), strict=True):
+    for side, label, ink, alpha in zip((first, second), labels, (INK, color), (0.5, 0.6), strict=True):
       axis.stairs(side[name], BINS, fill=True, label=label, color=ink, alpha=alpha)
     axis.set_ylim(0, 1.05 * highest or 1)
     axis.set_title(name, fontsize="medium")
@@ -80,8 +77,8 @@ def histogram_figures(
   return figures
 
 
-def _percentages(cosines):
-  """Returns the percentage of the finite cosines [n] in each bin."""
+def percentages(cosines: np.ndarray) -> np.ndarray:
+  """Returns the percentage of the finite cosines [n] in each of `BINS`, float64 [80]."""
   finite = cosines[np.isfinite(cosines)]
   return 100 * np.histogram(finite, BINS)[0] / max(len(finite), 1)
 

@@ -77,15 +77,16 @@ def has_cone(embeddings: np.ndarray) -> bool:
   return is_narrow or has_few_directions or n <= 2 * dim
 
 
-def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, Any]:
+def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, float | str]:
   """Logs and returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
 
   `for_similarity`: whether the encoder was trained for similarity. A small BERT that a user trained, and means of word
   embeddings, have no cone even where a calibration helps: they get no warning.
   """
   rows = np.asarray(sample(embeddings), np.float64)
-  measures: dict[str, Any] = dict(spread(rows))
-  cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
+  of_rows = spread(rows)
+  measures: dict[str, float | str] = {**of_rows}
+  cosine, ratio = of_rows["cosine_of_random_pairs"] / 100, of_rows["participation_ratio"] / 100
   logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   if for_similarity and not has_cone(embeddings):
     measures["warning"] = _NO_CONE

@@ -1,20 +1,21 @@
-"""Numbers of a run on a task. `runs/sentences.py` has the words."""
+"""Numbers of a run on a task. `report/sentences.py` has the words."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS
-from bert_flow_tf.evaluation.isotropy import sample
-from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Encode, parts, scores_of_split
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Evaluation, parts, scores_of_split
 
 # Encoders without a calibration.
 BASELINES = (WITHOUT_FLOW, BEFORE_TRAINING)
+# Pairs whose order is compared.
+_ORDERED = 2000
 
 # {split: {method: value}}, in which a union has a split per task: "test STS-12" of STS-12-16.
 BySplit = Mapping[str, Mapping[str, Any]]
@@ -31,10 +32,6 @@ class TaskResult:
     gains: {split: {method: fields of `Gain`, and the method that it is "over"}} of the evaluated split.
     gains_over_match: gains over the string match `CHARACTERS`.
     controls: {split: {name of a string match: scores}} of the evaluated split.
-    pairs: the n pairs of the evaluated split, or of the first split without gold; None if only scores are known.
-    cosines: {method: cosines of the pairs, [n]}.
-    match_cosines: {name of a string match: cosines of the pairs, [n]}.
-    embeddings: {method: (first sentences' [m, dim], second sentences' [m, dim])} of some pairs; {} if not known.
   """
 
   spec: TaskSpec
@@ -43,10 +40,6 @@ class TaskResult:
   gains: BySplit = dataclasses.field(default_factory=dict)
   gains_over_match: BySplit = dataclasses.field(default_factory=dict)
   controls: BySplit = dataclasses.field(default_factory=dict)
-  pairs: SentencePairs | None = None
-  cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-  match_cosines: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-  embeddings: Mapping[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
 
   @property
   def name(self) -> str:
@@ -60,19 +53,13 @@ class TaskResult:
 
 
 def task_result(
-  task: TaskData,
-  evaluations: Mapping[str, tuple[dict, dict]],
-  encoders: Mapping[str, Encode] | None = None,
-  drawn: bool = True,
-  matches: Mapping[str, np.ndarray] | None = None,
+  task: TaskData, evaluations: Mapping[str, Evaluation], matches: Mapping[str, np.ndarray] | None = None
 ) -> TaskResult:
   """Returns the result of a task.
 
   Args:
     task: the task.
     evaluations: {method: the result of `task_scores.evaluate`}.
-    encoders: {method: function of sentences} whose embeddings the page draws; None for none.
-    drawn: whether the result has pairs and cosines, for the page and predictions.
     matches: {name of a string match: its cosines [n] on the evaluated split}, see `controls.task_controls`.
   """
   # By split first, as results.json has them.
@@ -83,25 +70,31 @@ def task_result(
     for split, values in by_split.items():
       scores.setdefault(split, {})[method] = values
   matches = matches or {}
-  result = TaskResult(
+  return TaskResult(
     spec=task.spec,
     source=task.source,
     scores=scores,
     gains=_gains_over_baselines(task, cosines),
     gains_over_match=_gains_over_match(task, cosines, matches.get(CHARACTERS)),
     controls=_control_scores(task, matches),
-    match_cosines=matches,
   )
-  if not drawn:
-    return result
-  # The page draws the evaluated split, and a sample of its embeddings.
-  split = task.spec.eval_split or next(iter(task.splits))
-  pairs = task.splits[split]
-  sides = {}
-  for method, encode in (encoders or {}).items():
-    sides[method] = encode(sample(pairs.sentences_a)), encode(sample(pairs.sentences_b))
-  of_split = {method: similarities[split] for method, similarities in cosines.items()}
-  return dataclasses.replace(result, pairs=pairs, cosines=of_split, embeddings=sides)
+
+
+def right_order(gold: np.ndarray, cosines: Mapping[str, np.ndarray]) -> dict[str, float]:
+  """Returns how many of 100 couples of pairs with different gold [n] each of the cosines {method: [n]} order as gold.
+
+  A couple with equal cosines counts half. Of many pairs a sample is taken; {} if no gold differs.
+  """
+  scored = np.flatnonzero(~np.isnan(gold))
+  scored = scored[:: max(math.ceil(len(scored) / _ORDERED), 1)]
+  higher = gold[scored][:, None] > gold[scored]
+  if not higher.any():
+    return {}
+  shares = {}
+  for method, values in cosines.items():
+    differences = np.subtract.outer(values[scored], values[scored])[higher]
+    shares[method] = 100 * float(np.mean(differences > 0) + np.mean(differences == 0) / 2)
+  return shares
 
 
 def _control_scores(task, matches):

@@ -22,6 +22,8 @@ BEFORE_TRAINING = "before_training"
 
 # A function of sentences: their calibrated embeddings, [n, dim].
 Encode = Callable[[Sequence[str]], np.ndarray]
+# {split: scores} and {split: cosines, float64 [n]}.
+Evaluation = tuple[dict[str, dict], dict[str, np.ndarray]]
 
 
 class Embeddings:
@@ -81,9 +83,7 @@ def method_names(calibrations: Iterable[str]) -> list[str]:
   return methods
 
 
-def evaluate(
-  task: TaskData, encode: Encode, splits: Sequence[str] | None = None
-) -> tuple[dict[str, dict], dict[str, np.ndarray]]:
+def evaluate(task: TaskData, encode: Encode, splits: Sequence[str] | None = None) -> Evaluation:
   """Returns {split: scores} and {split: cosines, float64 [n]} of the embeddings that `encode` gives."""
   scores, cosines = {}, {}
   for split in splits or task.splits:

@@ -6,18 +6,12 @@ Files in reading order:
     eval_run          `bert-flow eval`
     siamese_run       `bert-flow siamese`: siamese_parts are loaded, siamese_training trains, siamese_scores evaluates
     run_folder        the folder of a run, written once for all commands
-    result_files      results.json, eval_results.txt and tables of pairs
-    sentences         results in words
-    page, page.html   report.html, the page of a run
 """
 
 __all__ = [
   "eval_run",
   "flow_run",
-  "page",
-  "result_files",
   "run_folder",
-  "sentences",
   "siamese_parts",
   "siamese_run",
   "siamese_scores",

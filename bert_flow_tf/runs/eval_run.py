@@ -11,13 +11,13 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, find_senteval
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.text_table import aligned_table
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import result_files, sentences
+from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.report.record import TaskRecord, task_record
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.strategies import embedding_scope, log_devices
 
@@ -58,20 +58,20 @@ def _calibration_name(model):
 
 def evaluate_models(
   models: Mapping[str, SentenceModel], tasks: Sequence[TaskData], watch: Stopwatch, batch_size: int, cache: Any
-) -> list[TaskResult]:
-  """Returns the results of {method: model} on tasks, whose sentences are embedded once."""
+) -> list[TaskRecord]:
+  """Returns the records of {method: model} on tasks, whose sentences are embedded once."""
   model = models[WITHOUT_FLOW]
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
     embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.settings.pooling_arguments())
     encoders = {method: embeddings.calibrated_by(calibrated) for method, calibrated in models.items()}
-  results = []
+  records = []
   with watch.timing("evaluating"):
     for task in tasks:
       evaluations = {method: evaluate(task, encode) for method, encode in encoders.items()}
       matches = task_controls(model.encoder, task, model.max_seq_length)
-      results.append(task_result(task, evaluations, encoders, matches=matches))
-  return results
+      records.append(task_record(task, evaluations, encoders, matches))
+  return records
 
 
 def evaluate_senteval(

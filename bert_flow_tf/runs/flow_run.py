@@ -4,14 +4,11 @@ import dataclasses
 import os
 import pathlib
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.characters import characters_name
 from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.calibration.saving import saved_calibrations
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
@@ -21,12 +18,13 @@ from bert_flow_tf.encoder.kinds import DEFAULT_POOLING, encoder_label, public_na
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
-from bert_flow_tf.evaluation.result import TaskResult, task_result
+from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, experiment_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
-from bert_flow_tf.runs import result_files, sentences
+from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.report.record import task_record
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
@@ -117,7 +115,10 @@ def _names_of_part(part):
 
 
 class FlowRun:
-  """Calibrations, the `specs`, that are fitted to a model without one, and evaluated on a task, in a folder."""
+  """Calibrations, the `specs`, that are fitted to a model without one, and evaluated on a task, in a folder.
+
+  `check`, then `fit`, then in the chief `evaluate`.
+  """
 
   def __init__(
     self,
@@ -137,21 +138,28 @@ class FlowRun:
     self.watch, self.models = Stopwatch(), {WITHOUT_FLOW: model}
     self.is_chief = is_chief(strategy)  # evaluates and writes; other workers only fit
     self._steps = 0
-    self._cone: dict[str, Any] = {}
+    self._cone: dict[str, float | str] = {}
+    self._devices: dict[str, object] = {}
     self.folder = settings.output.folder(settings.name(task.spec.name))
     self._fitter = Fitter(strategy=strategy, folder=self.folder, flow_scores=self._dev_scores)
     weights = model.encoder.token_weights
     self._pooling = model.pooling.describe(None if weights is None else weights.name)
 
-    # What can be rejected is checked before anything is embedded.
-    RunFolder(self.folder).check([task.spec.name])
+  def check(self) -> None:
+    """Checks, before anything is embedded, the folder and the settings of the fit, and logs the run's facts.
+
+    Raises:
+      BertFlowError: the folder has files of another run, or a calibration cannot be fitted.
+    """
+    model, settings, corpus = self._model, self._settings, self._corpus
+    RunFolder(self.folder).check([self._task.spec.name])
     self._check_saved()
-    for spec in specs:
+    for spec in self._specs:
       model.check_fit(spec, settings.run.encoder_dropout)
       if spec.method == FLOW:
         self._steps = check_flow(settings.flow, model.dim, len(corpus.pairs))
         check_claim(self.folder / "checkpoints", {**settings.flow.identity(), "steps": self._steps})
-    self._devices = log_devices(strategy)
+    self._devices = log_devices(self._strategy)
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
     if self._steps:
@@ -163,8 +171,7 @@ class FlowRun:
     replaceable = []
     for spec in self._specs:
       names = list(map(_names_of_part, spec.parts))
-      if spec.characters is not None:
-        names.append(characters_name(spec.characters))
+      names += [step.name for step in spec.steps(None)]
       replaceable.append(r"\+".join(names))
     others = [name for name in saved_calibrations(self.folder) if not re.fullmatch("|".join(replaceable), name)]
     if others:
@@ -176,27 +183,23 @@ class FlowRun:
 
   def fit(self) -> None:
     """Embeds the sentences and fits the calibrations, each part once."""
-    model, pairs = self._model, self._corpus.pairs
-    without_steps = [part for spec in self._specs for part in spec.parts if part.method != FLOW]
+    model, settings = self._model, self._settings
     with self.watch.timing("embedding"):
       self._embeddings = self._embed(self._task.splits.values())
-      of_corpus = self._embeddings
-      if without_steps and not of_corpus.have(pairs):
-        of_corpus = self._embed([pairs])
-    self._cone = model.log_cone(of_corpus.values)
-    rows = model.fit_sentences(
-      pairs,
-      dev=self._task.splits.get("dev"),
-      cached=[self._embeddings, of_corpus],
-      encoder_dropout=self._settings.run.encoder_dropout,
-      batch_size=self._settings.embedding.predict_batch_size,
-    )
+      rows = model.fit_sentences(
+        self._corpus.pairs,
+        dev=self._task.splits.get("dev"),
+        cached=[self._embeddings],
+        encoder_dropout=settings.run.encoder_dropout,
+        batch_size=settings.embedding.predict_batch_size,
+      )
+      # A flow may need few of the sentences, and embeds them itself.
+      if any(part.method != FLOW for spec in self._specs for part in spec.parts):
+        rows.embed()
+    self._cone = rows.measure_cone(self._embeddings)
     with self.watch.timing("fitting"):
-      # The flow takes longest: the others come first, so that a rejected one is rejected at once.
-      for part in without_steps:
-        self._fitter.fit(part, rows, self._settings.flow)
-      for spec in self._specs:
-        calibration = self._fitter.fit(spec, rows, self._settings.flow)
+      calibrations = self._fitter.fit(self._specs, rows, settings.flow)
+      for spec, calibration in zip(self._specs, calibrations, strict=True):
         fitted = model.with_calibration(calibration, spec.characters)
         method = str(fitted.calibration_name) if spec.method == AUTO else spec.name
         self.models[WITH_FLOW if method == FLOW else method] = fitted
@@ -224,48 +227,51 @@ class FlowRun:
     """The fitted models by method, in the order of the specs."""
     return {method: model for method, model in self.models.items() if method != WITHOUT_FLOW}
 
-  def evaluate(self) -> dict[str, tuple[dict[str, dict], dict[str, np.ndarray]]]:
-    """Evaluates the embeddings without and with each calibration: {method: what `task_scores.evaluate` returns}."""
-    evaluations = {}
-    with self.watch.timing("evaluating"):
-      for method, model in self.models.items():
-        evaluations[method] = evaluate(self._task, self._embeddings.calibrated_by(model))
-    return evaluations
-
   def calibration_folder(self, method: str) -> pathlib.Path:
     """Returns the folder of a fitted calibration."""
     return self.folder / str(self.models[method].calibration_name)
 
-  def write(self, evaluations: dict[str, tuple], about: dict[str, Any]) -> tuple[TaskResult, pathlib.Path | None]:
-    """Writes calibrations, results.json with `about`, predictions, eval_results.txt, page; returns result and page."""
+  def evaluate(self, about: Mapping[str, object]) -> tuple[TaskResult, pathlib.Path | None]:
+    """Evaluates without and with each calibration, and writes the folder; returns the result and the page's path.
+
+    The folder gets the calibrations, results.json, which has `about`, too, predictions, eval_results.txt and the page.
+    """
+    encoders = {method: self._embeddings.calibrated_by(model) for method, model in self.models.items()}
+    with self.watch.timing("evaluating"):
+      evaluations = {method: evaluate(self._task, encode) for method, encode in encoders.items()}
     # The calibrations first: what follows is computed again in seconds.
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
-    encoders = {method: self._embeddings.calibrated_by(model) for method, model in self.models.items()}
     matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
-    result = task_result(self._task, evaluations, encoders, matches=matches)
+    record = task_record(self._task, evaluations, encoders, matches)
+    result = record.result
     # What speaks against a calibration, by its folder.
     warnings, warnings_of_results = {}, sentences.warnings(result)
     for method in self.calibrated:
       texts = list(warnings_of_results.get(method, []))
       if "warning" in self._cone and method != "none":
-        texts.insert(0, self._cone["warning"])
+        texts.insert(0, str(self._cone["warning"]))
       if texts:
         warnings[self.calibration_folder(method).name] = texts
     # The original's file, and the page last: it shows that the rest is complete.
     if result.has_gold and WITH_FLOW in self.models:
       flow = self.models[WITH_FLOW].calibration
-      values = original_eval_results(self._task, self._embeddings, flow, result.cosines[WITH_FLOW], self._steps)
+      _, cosines = evaluations[WITH_FLOW]
+      of_split = cosines[str(self._task.spec.eval_split)]
+      values = original_eval_results(self._task, self._embeddings, flow, of_split, self._steps)
       result_files.write_eval_results(self.folder, values)
     about = {"warnings": warnings, **self._describe(), **about}
-    path = RunFolder(self.folder).write(f"{self._task.spec.name}, {public_name(self._identity.name)}", [result], about)
-    return result, path
+    title = f"{self._task.spec.name}, {public_name(self._identity.name)}"
+    return result, RunFolder(self.folder).write(title, [record], about)
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""
     pairs = self._corpus.pairs
-    fitted_on: dict[str, Any] = {"pairs": len(pairs), "sentences": len(set(pairs.sentences_a).union(pairs.sentences_b))}
-    about: dict[str, Any] = {
+    fitted_on: dict[str, object] = {
+      "pairs": len(pairs),
+      "sentences": len(set(pairs.sentences_a).union(pairs.sentences_b)),
+    }
+    about: dict[str, object] = {
       "task": self._task.spec.name,
       "data": self._task.source,
       "encoder": {

@@ -4,13 +4,13 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from absl import logging
 
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.io.text_table import aligned_table
-from bert_flow_tf.runs import page, result_files, sentences
+from bert_flow_tf.report import page, result_files, sentences
+from bert_flow_tf.report.record import RunRecord, TaskRecord, write_record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,27 +32,13 @@ class RunFolder:
     result_files.check_replaceable(self.path, tasks, self.argument)
 
   def write(
-    self, title: str, results: Sequence[TaskResult], about: Mapping[str, Any], predictions: bool = True
+    self, title: str, tasks: Sequence[TaskRecord], about: Mapping[str, object], predictions: bool = True
   ) -> pathlib.Path | None:
-    """Writes results.json with the values `about` the run, predictions, and the page of results; returns its path."""
-    contents: dict[str, Any] = {"results": {}, "gain": {}, "controls": {}, "gain_over_string_match": {}}
-    for result in results:
-      of_result = (result.scores, result.gains, result.controls, result.gains_over_match)
-      for name, values in zip(contents, of_result, strict=True):
-        if self.by_task:
-          contents[name][result.name] = values
-        else:
-          contents[name] = values
-    result_files.write_results(self.path, {**contents, **about})
-    # The cosines of every task that has gold.
-    for result in results:
-      if predictions and result.has_gold and result.pairs is not None:
-        folder = self.path / result.name if self.by_task else self.path
-        columns = {"gold": result.pairs.scores, **result.cosines}
-        result_files.write_pairs(folder, result_files.PREDICTIONS_FILE, result.pairs, columns)
-    if not results:
+    """Writes what the folder has of tasks and `about` the run, and draws the page of tasks; returns its path."""
+    write_record(self.path, RunRecord(title, tasks, about), self.by_task, predictions)
+    if not tasks:
       return None
-    return page.write_page(self.path, title, results, about)
+    return page.draw_page(self.path)
 
 
 def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], path: os.PathLike | None = None) -> None:

@@ -21,7 +21,9 @@ from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddi
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import result_files, sentences, siamese_scores
+from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.report.record import TaskRecord
+from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
 from bert_flow_tf.runs.siamese_training import SiameseTraining
@@ -204,7 +206,7 @@ class SiameseRun:
     }
     if self._results or self._is_trained or not (self._folder / result_files.RESULTS_FILE).exists():
       title = f"{self._task.name}, {public_name(identity.name)}"
-      path = self._files.write(title, self._results, about, predictions=False)
+      path = self._files.write(title, list(map(TaskRecord, self._results)), about)
     if self._results:
       print_results(self._results, self.watch.seconds, path)
     else:

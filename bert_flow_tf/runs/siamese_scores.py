@@ -13,7 +13,7 @@ from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, evaluate, pair_cosines
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.runs import result_files
+from bert_flow_tf.report import result_files
 from bert_flow_tf.training.siamese.objectives import Classifier
 
 
@@ -37,7 +37,7 @@ def agreement(
     evaluations[BEFORE_TRAINING] = evaluate(task, encode, splits)
   for method, model in models.items():
     evaluations[method] = evaluate(task, embeddings.calibrated_by(model), splits)
-  return task_result(task, evaluations, drawn=False)
+  return task_result(task, evaluations)
 
 
 def classification(

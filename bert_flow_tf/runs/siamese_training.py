@@ -90,7 +90,7 @@ class SiameseTraining:
     fitter = Fitter(strategy=parts.strategy, folder=self._folder, flow_scores=on_checkpoint)
     rows = model.fit_sentences(pairs, cached=self.embedded)
     with self._watch.timing("training"):
-      calibration = fitter.fit(parse_calibration(FLOW), rows, settings)
+      (calibration,) = fitter.fit([parse_calibration(FLOW)], rows, settings)
     parts.use(model.encoder, without_scale(calibration))
     fit: Any = fitter.flow_fit
     self.step = fit.steps

@@ -21,7 +21,7 @@ from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF, string_matches
 from bert_flow_tf.evaluation.task_scores import HEADLINE, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.runs.result_files import plain
+from bert_flow_tf.report.result_files import plain
 from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.tables.table import Row
@@ -296,7 +296,7 @@ class Workbench:
       show_progress=False,
       key=(embedding, corpus, dev_task),
     )
-    calibration = self._fitter.fit(spec, rows, self.inputs.flow_settings(corpus, seed))
+    (calibration,) = self._fitter.fit([spec], rows, self.inputs.flow_settings(corpus, seed))
     return model.with_calibration(calibration, spec.characters)
 
   @functools.cached_property

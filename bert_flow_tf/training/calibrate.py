@@ -55,4 +55,5 @@ def fit_calibration(
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress)
-  return fitter.fit(spec, FitVectors(vectors, vectors_of=vectors_of, dev=dev), flow_settings)
+  (fitted,) = fitter.fit([spec], FitVectors(vectors, vectors_of=vectors_of, dev=dev), flow_settings)
+  return fitted

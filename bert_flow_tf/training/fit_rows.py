@@ -36,6 +36,7 @@ class FitSentences:
     key: identifies these sentences among others of the same `Fitter`; the default is unique.
 
   Attributes:
+    cone: how narrow the cone of the embeddings is, see `isotropy.log_cone`; {} until it is measured.
     occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
     pairs: the pairs for a flow; a plain list makes pairs of neighbors.
   """
@@ -62,6 +63,7 @@ class FitSentences:
       first, second = sentences[0:even:2], sentences[1:even:2]
       self.occurrences = sentences
     self.pairs = SentencePairs.without_gold(first, second)
+    self.cone: dict[str, float | str] = {}
     self.key = object() if key is None else key
     self.identity = identity.to_dict()
     self._encoder, self._fitted_for, self._dev, self._cached = encoder, identity, dev, list(cached)
@@ -79,15 +81,25 @@ class FitSentences:
     """Number of pairs for a flow."""
     return len(self.pairs)
 
-  def all(self) -> np.ndarray:
-    """Returns the embedding of every occurrence, float32 [n, dim]."""
+  def embed(self) -> Embeddings:
+    """Returns embeddings of all sentences: cached ones, or new ones, whose cone it measures."""
     everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
     embeddings = find_embeddings(everything, self._cached)
     if embeddings is None:
       embeddings = self._embed(everything)
-      self._log(embeddings)
+      self._measure(embeddings)
       self._cached.append(embeddings)
-    return embeddings.of(self.occurrences)
+    return embeddings
+
+  def all(self) -> np.ndarray:
+    """Returns the embedding of every occurrence, float32 [n, dim]."""
+    return self.embed().of(self.occurrences)
+
+  def measure_cone(self, embeddings: Embeddings) -> dict[str, float | str]:
+    """Returns and logs the cone of the sentences' embeddings; of `embeddings` if these sentences have no new ones."""
+    if not self.cone:
+      self._measure(embeddings)
+    return self.cone
 
   def gold(self) -> Dev | None:
     """Returns the embeddings of dev's pairs, two float32 [n, dim], and their scores; None without dev."""
@@ -109,7 +121,7 @@ class FitSentences:
     numbers = pairs_seen(len(pairs))
     used = pairs.take(numbers)
     embeddings = self._embed(used)
-    self._log(embeddings)
+    self._measure(embeddings)
     return _embedding_pairs(embeddings, used, numbers, len(pairs))
 
   def choose(self, seed: int) -> Any:
@@ -124,8 +136,8 @@ class FitSentences:
     arguments = self._fitted_for.settings.pooling_arguments()
     return Embeddings(self._encoder, [pairs], self._batch_size, self._cache, self._show_progress, **arguments)
 
-  def _log(self, embeddings):
-    isotropy.log_cone(embeddings.values, self._encoder.is_for_similarity(self._pooling))
+  def _measure(self, embeddings):
+    self.cone = isotropy.log_cone(embeddings.values, self._encoder.is_for_similarity(self._pooling))
 
 
 class FitVectors:

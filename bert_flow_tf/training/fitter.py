@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -69,22 +69,31 @@ class Fitter:
     self._parts: dict[Any, Calibration] = {}
     self._trainers: dict[Any, Trainer] = {}
 
-  def fit(self, spec: CalibrationSpec, rows: FitSentences | FitVectors, settings: FlowSettings | None = None) -> Any:
-    """Returns the calibration of a spec, fitted on rows; None for characters alone, which nothing is fitted to.
+  def fit(
+    self, specs: Sequence[CalibrationSpec], rows: FitSentences | FitVectors, settings: FlowSettings | None = None
+  ) -> list[Calibration | None]:
+    """Fits calibrations on rows; returns one per spec, None for characters alone, which nothing is fitted to.
 
     Args:
-      spec: method and k of each part.
+      specs: method and k of each part of each calibration.
       rows: sentences or vectors.
       settings: settings of a flow; auto reads its seed.
     """
     settings = settings or FlowSettings()
-    # The flow takes longest: the others come first, so that a rejected one is rejected at once.
-    parts = [self._part(part, rows, settings) for part in reversed(spec.parts)]
-    if not parts:
-      return None
-    calibration = side_by_side(parts[::-1])
-    calibration.encoder = rows.identity
-    return calibration
+    # The flow takes longest: it is fitted last, so that a rejected part is rejected at once.
+    parts = [part for spec in specs for part in spec.parts]
+    parts.sort(key=lambda part: part.method == FLOW)
+    fitted = {}
+    for part in parts:
+      fitted[part] = self._part(part, rows, settings)
+    calibrations: list[Calibration | None] = []
+    for spec in specs:
+      calibration = None
+      if spec.parts:
+        calibration = side_by_side([fitted[part] for part in spec.parts])
+        calibration.encoder = rows.identity
+      calibrations.append(calibration)
+    return calibrations
 
   def _part(self, part, rows, settings):
     """Returns one part: fitted before on equal rows, or now."""

@@ -6,9 +6,9 @@ from scipy import stats
 
 from bert_flow_tf import SentenceModel, load_task
 from bert_flow_tf.evaluation.controls import task_controls
-from bert_flow_tf.evaluation.result import task_result
+from bert_flow_tf.evaluation.result import right_order, task_result
 from bert_flow_tf.evaluation.task_scores import scores_of_split
-from tests.evaluation.results import BETTER, N, result_of
+from tests.report.records import BETTER, N, invented, result_of
 from tests.testing import shared
 
 
@@ -34,22 +34,38 @@ def test_gains_over_the_encoder_before_its_training():
 )
 def test_gains_over_the_string_match(methods, compared):
   """The interval is that of resamples drawn one by one."""
-  result = result_of(*methods, matches={"tf-idf of word pieces": 0.3, "characters": 0.1})
-  gains, gold = result.gains_over_match["test"], result.pairs.scores
+  noise = {"tf-idf of word pieces": 0.3, "characters": 0.1}
+  result = result_of(*methods, matches=noise)
+  pairs, cosines, matches = invented(methods, matches=noise)
+  gains, gold = result.gains_over_match["test"], pairs.scores
   assert list(gains) == compared
-  before, after = result.match_cosines["characters"], result.cosines[compared[0]]
+  before, after = matches["characters"], cosines[compared[0]]
   differences = []
   for draw in np.random.default_rng(0).integers(N, size=[1000, N]):
-    of_draw = [100 * stats.spearmanr(cosines[draw], gold[draw])[0] for cosines in (before, after)]
+    of_draw = [100 * stats.spearmanr(values[draw], gold[draw])[0] for values in (before, after)]
     differences.append(of_draw[1] - of_draw[0])
   gain = gains[compared[0]]
   assert (gain["low"], gain["high"]) == pytest.approx(tuple(np.percentile(differences, [2.5, 97.5])))
   assert gain["over"] == "characters" and result.controls["test"]["characters"]["pairs"] == N
 
 
+def test_the_order_of_two_pairs():
+  """One by one, over all couples of different gold; of many pairs over every second one."""
+  rng = np.random.default_rng(0)
+  for n, step in ((60, 1), (4000, 2)):
+    gold, cosines = rng.integers(0, 4, n).astype(float), rng.integers(0, 9, n) / 9
+    gold[3] = np.nan
+    scored = np.flatnonzero(~np.isnan(gold))[::step]
+    couples = [(i, j) for i in scored[:100] for j in scored[:100] if gold[i] > gold[j]]
+    shares = [(cosines[i] > cosines[j]) + (cosines[i] == cosines[j]) / 2 for i, j in couples]
+    order = right_order(gold, {"a": cosines, "gold": gold})
+    assert order["gold"] == 100 and order["a"] == pytest.approx(100 * np.mean(shares), abs=1e-9 if n == 60 else 5)
+  assert right_order(np.ones(3), {"a": np.arange(3.0)}) == right_order(np.full(2, np.nan), {}) == {}
+
+
 def test_without_gold_there_is_no_gain():
   result = result_of(*BETTER, gold=False)
-  assert not result.has_gold and result.gains == result.gains_over_match == {} and result.pairs is not None
+  assert not result.has_gold and result.gains == result.gains_over_match == {}
 
 
 def test_the_best_recipe_of_mini_is_no_better_than_the_string_match():

@@ -48,6 +48,7 @@ def check_files(folder, steps):
     "results.json",
     "report.html",
     "test_results.tsv",
+    "drawings.npz",
     "eval_results.txt",
     "flow/calibration.npz",
     "checkpoints/checkpoint",

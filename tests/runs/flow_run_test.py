@@ -134,7 +134,10 @@ def test_a_run_may_be_repeated_whatever_its_calibrations_chose(tmp_path):
 
   def run(*names):
     settings = FlowRunSettings(output=OutputSettings(output=str(tmp_path)))
-    return FlowRun(model, settings, parse_calibrations(names), task, load_flow_corpus(TARGET, task), make_strategy())
+    corpus = load_flow_corpus(TARGET, task)
+    run = FlowRun(model, settings, parse_calibrations(names), task, corpus, make_strategy())
+    run.check()
+    return run
 
   names = "natsv+characters-64", "auto+characters-64"
   first = run(*names)

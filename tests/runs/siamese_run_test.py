@@ -13,7 +13,8 @@ from bert_flow_tf.data.tasks import KINDS, find_task, load_task
 from bert_flow_tf.encoder.checkpoints.files import tf1_prefixes_in
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.runs import result_files, siamese_scores
+from bert_flow_tf.report import result_files
+from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import prefix_of
 from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
 from bert_flow_tf.runs.siamese_training import SiameseTraining

@@ -14,7 +14,7 @@ from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.runs.result_files import plain
+from bert_flow_tf.report.result_files import plain
 from bert_flow_tf.tables.inputs import Inputs
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import TABLES

@@ -11,6 +11,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
@@ -18,6 +19,7 @@ from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
 from bert_flow_tf.training.fitter import Fitter
 from bert_flow_tf.training.settings import FlowSettings
 from tests.flow.cases import cone
+from tests.testing import rejected
 
 SETTINGS = EncoderSettings.of(sentence_embedding_type="avg", max_seq_length=64)
 IDENTITY = EncoderIdentity("words", "", "", ("mean", 1), {}, SETTINGS)
@@ -100,11 +102,20 @@ SMALL = FlowSettings(flow_model_config=FlowConfig(n_levels=1, depth=1, coupling_
 
 def test_calibrations_share_their_parts():
   rows, fitter = FitVectors(cone(40, 8), vectors_of="a cone"), Fitter(show_progress=False)
-  soft, both, flow = (fitter.fit(parse_calibration(n), rows, SMALL) for n in ("sn", "flow+sn", "flow"))
+  soft, both, flow = fitter.fit([parse_calibration(name) for name in ("sn", "flow+sn", "flow")], rows, SMALL)
   assert both.parts == (flow, soft) and fitter.flow is flow
   assert both.encoder == flow.encoder == {"vectors_of": "a cone"}
   # Other rows, or another seed of the flow, are another fit.
-  assert fitter.fit(parse_calibration("sn"), FitVectors(cone(40, 8))) is not soft
+  assert fitter.fit([parse_calibration("sn")], rows) == [soft]
+  assert fitter.fit([parse_calibration("sn")], FitVectors(cone(40, 8))) != [soft]
+
+
+def test_a_part_that_is_rejected_is_rejected_before_a_flow_is_fitted():
+  fitter = Fitter(show_progress=False)
+  specs = [parse_calibration(name) for name in ("flow", "whitening-9")]
+  with rejected(CalibrationError, "k"):
+    fitter.fit(specs, FitVectors(cone(40, 8)), SMALL)
+  assert fitter.flow is None
 
 
 @pytest.mark.parametrize("changes", [{"permutation": "random"}, {"actnorm_init": "glorot"}])
@@ -112,9 +123,10 @@ def test_kept_trainers_give_what_new_ones_give(changes):
   rows = FitVectors(cone(40, 8))
   fitter = Fitter(show_progress=False, keep_trainers=True)
   first, second = (dataclasses.replace(SMALL, seed=seed, **changes) for seed in (1, 2))
-  flow, u = fitter.fit(parse_calibration("flow"), rows, first), cone(9, 8)
+  specs, u = [parse_calibration("flow")], cone(9, 8)
+  (flow,) = fitter.fit(specs, rows, first)
   before = flow.transform(u)
-  other = fitter.fit(parse_calibration("flow"), rows, second)
+  (other,) = fitter.fit(specs, rows, second)
   np.testing.assert_array_equal(flow.transform(u), before)
-  expected = Fitter(show_progress=False).fit(parse_calibration("flow"), rows, second)
+  (expected,) = Fitter(show_progress=False).fit(specs, rows, second)
   np.testing.assert_allclose(other.transform(u), expected.transform(u), atol=1e-6)

@@ -220,26 +220,28 @@ def without_gold(result: TaskResult) -> str:
   return f"{result.name} has no gold scores: {_WITHOUT_GOLD}"
 
 
-def question(result: TaskResult) -> str:
-  """Returns sentences for a reader who does not know the task: what was asked, what gold's ends mean; "" for none."""
+def question(result: TaskResult, gold: np.ndarray | None = None) -> str:
+  """Returns sentences for a reader who does not know the task: what was asked, what gold's ends mean; "" for none.
+
+  `gold`: scores of pairs, which have the ends; None for the ends of the task's scale.
+  """
   spec = result.spec
   if spec.eval_split is None or spec.kind == CLASSES:
     return ""
   grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
   if spec.kind != BINARY:
-    grade = f"a grade, its gold, from {_range(result)}"
+    grade = f"a grade, its gold, from {_range(spec, gold)}"
   return (
     f"How similar in meaning are two sentences? Each pair of {spec.name} has {grade}. The encoder's grade is the "
     "cosine of the embeddings of the two. Spearman, Pearson and AUC say how well both agree: 100 is the best."
   )
 
 
-def _range(result):
+def _range(spec, gold):
   """Returns the ends of gold's range with their meaning."""
-  spec = result.spec
   low, high = spec.scale
-  if result.pairs is not None:
-    low, high = np.nanmin(result.pairs.scores), np.nanmax(result.pairs.scores)
+  if gold is not None:
+    low, high = np.nanmin(gold), np.nanmax(gold)
   # The grades of a user's file have any range.
   if spec.load == find_task("custom").load or spec.scale != SCALE:
     return f"{low:g}, the least similar, to {high:g}, the most similar"

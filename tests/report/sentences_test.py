@@ -1,4 +1,4 @@
-"""runs/sentences.py: tables of scores, and what is said of gains, string matches and gold."""
+"""report/sentences.py: tables of scores, and what is said of gains, string matches and gold."""
 
 import dataclasses
 import math
@@ -7,13 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation.metrics import Correlation
 from bert_flow_tf.io.text_table import aligned_table
-from bert_flow_tf.runs import sentences
+from bert_flow_tf.report import sentences
 from bert_flow_tf.runs.run_folder import print_results
-from tests.evaluation.results import BETTER, WORSE, N, result_of
+from tests.report.records import BETTER, WORSE, result_of
 
 MATCHES = {"tf-idf of word pieces": 0.5, "characters": 0.1}
 
@@ -121,7 +120,6 @@ def test_a_method_that_harms_is_warned_of(caplog, capsys):
 )
 def test_the_ends_of_gold(task, gold, said):
   result = result_of(*BETTER)
-  pairs = SentencePairs(["a", "b", "c"], ["d", "e", "f"], np.array([*gold, np.nan]))
   spec = dataclasses.replace(find_task(task), eval_split="test")
-  assert said in sentences.question(dataclasses.replace(result, spec=spec, pairs=pairs))
-  assert re.match(r"How similar", sentences.question(result)) and len(result.pairs) == N
+  assert said in sentences.question(dataclasses.replace(result, spec=spec), np.array([*gold, np.nan]))
+  assert re.match(r"How similar", sentences.question(result))

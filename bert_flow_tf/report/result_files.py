@@ -5,7 +5,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,12 @@ from bert_flow_tf.io import checksums, files
 RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"
 EVAL_FILE = "eval_results.txt"
+# Columns of predictions; the others are methods.
+GOLD, _INDEX, _SENTENCES = "gold", "index", ("sentence1", "sentence2")
+Column = Sequence[float] | Sequence[str] | np.ndarray
 
 
-def write_results(folder: str | os.PathLike, results: Mapping[str, Any], name: str = RESULTS_FILE) -> None:
+def write_results(folder: str | os.PathLike, results: Mapping[str, object], name: str = RESULTS_FILE) -> None:
   """Writes `results.json` with a checksum; NaN and infinity become null, and NumPy's numbers and dataclasses JSON."""
   write_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
 
@@ -38,9 +41,14 @@ def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument:
     raise ConfigError(f"{argument}: {folder} has results of {names}; choose another folder", argument)
 
 
-def write_pairs(folder: str | os.PathLike, name: str, pairs: SentencePairs, columns: Mapping[str, Any]) -> None:
-  """Writes a TSV with a row for each pair: its index, the columns {name: [n] numbers or strings}, its sentences."""
-  lines = ["\t".join(["index", *columns, "sentence1", "sentence2"])]
+def write_pairs(folder: str | os.PathLike, name: str, pairs: SentencePairs, columns: Mapping[str, Column]) -> None:
+  """Writes the `pairs_text` of pairs and their columns into a run's folder."""
+  write_text(folder, name, pairs_text(pairs, columns))
+
+
+def pairs_text(pairs: SentencePairs, columns: Mapping[str, Column]) -> str:
+  """Returns a TSV with a row for each pair: its index, the columns {name: [n] numbers or strings}, its sentences."""
+  lines = ["\t".join([_INDEX, *columns, *_SENTENCES])]
   for row, (a, b) in enumerate(zip(pairs.sentences_a, pairs.sentences_b, strict=True)):
     cells = [str(row)]
     for values in columns.values():
@@ -48,7 +56,24 @@ def write_pairs(folder: str | os.PathLike, name: str, pairs: SentencePairs, colu
       # All digits: rounded cosines would tie where the true ones do not, and give another correlation.
       cells.append(value if isinstance(value, str) else str(float(value)))
     lines.append("\t".join([*cells, _one_cell(a), _one_cell(b)]))
-  write_text(folder, name, "\n".join(lines) + "\n")
+  return "\n".join(lines) + "\n"
+
+
+def parse_pairs(text: str, path: pathlib.Path) -> tuple[SentencePairs, dict[str, np.ndarray]]:
+  """Returns the pairs of a `pairs_text` with their gold scores, and its other columns {name: float64 [n]}.
+
+  Raises:
+    DataError: the text, which is of the file `path`, is damaged.
+  """
+  header, *rows = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
+  numbers = [name for name in header if name not in (_INDEX, *_SENTENCES)]
+  try:
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    arrays = {name: np.array(columns[name], np.float64) for name in numbers}
+    gold, (first, second) = arrays.pop(GOLD), [list(columns[name]) for name in _SENTENCES]
+    return SentencePairs(first, second, gold), arrays
+  except (LookupError, ValueError) as error:
+    raise DataError(f"{path}: damaged, or not the predictions of a run ({error})") from error
 
 
 def _one_cell(text):
@@ -61,7 +86,7 @@ def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -
   write_text(folder, EVAL_FILE, "".join(lines))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
   """Returns JSON values for NumPy's numbers and dataclasses; NaN and infinity become None."""
   # NumPy's values and dataclasses become Python's first.
   if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -75,6 +100,14 @@ def plain(value: Any) -> Any:
   if isinstance(value, float) and not math.isfinite(value):
     return None
   return value
+
+
+def read_text(path: pathlib.Path) -> str:
+  """Returns the text of a UTF-8 file; DataError if it cannot be read."""
+  try:
+    return path.read_bytes().decode("utf-8")
+  except (OSError, UnicodeDecodeError) as error:
+    raise DataError(f"{path}: cannot be read ({error})") from error
 
 
 def write_text(folder: str | os.PathLike, name: str, text: str) -> pathlib.Path:

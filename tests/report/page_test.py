@@ -1,4 +1,4 @@
-"""runs/page.py: what a run's page shows, and that it needs no other file."""
+"""report/page.py: what a run's page shows, and that it needs no other file."""
 
 import html.parser
 import re
@@ -14,9 +14,10 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.runs import page, sentences
-from tests.evaluation.results import BETTER, WORSE, result_of
+from bert_flow_tf.evaluation.result import TaskResult
+from bert_flow_tf.report import page, sentences
+from bert_flow_tf.report.record import RunRecord, TaskRecord, task_record, write_record
+from tests.report.records import BETTER, WORSE, record_of
 
 HOSTILE = '<script>alert(1)</script> & "quoted" \ud800 #000000'
 ABOUT = {
@@ -67,13 +68,20 @@ def write(folder, gold, task="STS-B"):
   pairs, vectors, transforms, cosines = task_of(gold)
   task = TaskData(find_task(task), {"test": pairs}, "a file")
   scores = {"pairs": COUNT, "spearman": 1.25}
+  if np.isnan(gold).all():
+    scores["participation_ratio"] = 1.25
   evaluations = {name: ({"test": scores}, {"test": values}) for name, values in cosines.items()}
   encoders = {}
   for name, transform in transforms.items():
     encoders[name] = lambda texts, f=transform: f(np.array([vectors[text] for text in texts]))
-  shown = task_result(task, evaluations, encoders)
-  path = page.write_page(folder, f"a title {HOSTILE}", [shown], ABOUT)
-  return path.read_text(encoding="utf-8"), pairs, cosines
+  about = {**ABOUT, "task": task.name, "data": task.source}
+  write_record(folder, RunRecord(f"a title {HOSTILE}", [task_record(task, evaluations, encoders)], about))
+  return page.draw_page(folder).read_text(encoding="utf-8"), pairs, cosines
+
+
+def text_of(*tasks, **about):
+  """Returns the page of records of tasks."""
+  return page.page_text(RunRecord("a title", tasks, about))
 
 
 def test_page(tmp_path):
@@ -81,7 +89,8 @@ def test_page(tmp_path):
   gold[3] = np.nan
   text, pairs, cosines = write(tmp_path, gold)
   found = Page(text)
-  assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+  names = {"report.html", "results.json", "test_results.tsv", "drawings.npz"}
+  assert {path.name for path in tmp_path.iterdir()} == names
   assert "script" not in found.tags and all(address.startswith("#") for address in found.addresses)
   assert not re.search(r"url\((?!#)|@import", text)
   assert found.tags.count("figure") == 3 and found.tags.count("svg") == 5 and ABOUT["warnings"]["flow"][0] in text
@@ -123,36 +132,32 @@ def test_labels_and_no_gold(tmp_path, gold, drawings):
   assert ("has no gold scores: the table says" in text) == (drawings == 2)
 
 
-def test_warnings_are_shown_once(tmp_path):
+def test_warnings_are_shown_once():
   """Shows the result's warnings with their task, also where results.json names none."""
-  result = result_of(*WORSE)
-  ((harmful,),) = sentences.warnings(result).values()
+  record = record_of(*WORSE)
+  ((harmful,),) = sentences.warnings(record.result).values()
   about = {"warnings": {"flow": ["no cone", harmful], "sn": ["no cone"]}}
   for found, expected in ((about, ["no cone", harmful]), ({}, [harmful])):
-    text = page.write_page(tmp_path, "a title", [result], found).read_text(encoding="utf-8")
-    assert re.findall('<p class="warning">(.*)</p>', text) == expected
+    assert re.findall('<p class="warning">(.*)</p>', text_of(record, **found)) == expected
 
 
-def test_without_scores_and_with_one_method(tmp_path):
+def test_without_scores_and_with_one_method():
   """One method is neither before nor after; without scores there is no table."""
-  result = TaskResult(find_task("STS-B"), "a file", {})
-  assert Page(page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")).rows == []
-  result = result_of(BETTER[0])
-  text = page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")
+  assert Page(text_of(TaskRecord(TaskResult(find_task("STS-B"), "a file", {})))).rows == []
+  text = text_of(record_of(BETTER[0]))
   assert re.search(r"Take two pairs .* order \d+ times \(uncalibrated\); by guessing", text)
 
 
-def test_the_string_match_in_the_same_unit_and_what_it_means(tmp_path):
-  result = result_of(*BETTER, matches={"tf-idf of word pieces": 0.5, "characters": 0.0})
-  text = page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")
+def test_the_string_match_in_the_same_unit_and_what_it_means():
+  text = text_of(record_of(*BETTER, matches={"tf-idf of word pieces": 0.5, "characters": 0.0}))
   assert "a string match without an encoder 100 times (characters);" in text
   assert "<p>the string match is better than the flow on test: " in text
 
 
-def test_scores_of_a_classifier(tmp_path):
+def test_scores_of_a_classifier():
   scores = {"dev": {"accuracy": 75.0, "majority": 50.0, "loss": 0.5, "pairs": 4, "counts": {"yes": 2, "no": 2}}}
   result = TaskResult(find_task("SNLI", KINDS), "a file", scores)
-  rows = Page(page.write_page(tmp_path, "a title", [result], {}).read_text(encoding="utf-8")).rows
+  rows = Page(text_of(TaskRecord(result))).rows
   assert rows[1] == ["dev", "4", "75.00", "50.00", "0.5000"]
 
 
@@ -185,8 +190,9 @@ def test_in_a_browser(tmp_path, browser):
 @pytest.mark.slow
 def test_a_phone_needs_no_scrolling_sideways(tmp_path, browser):
   """At 400 pixels the page is no wider than the window, whatever its title; tables scroll by themselves."""
-  result = result_of(*BETTER, ("whitening+characters-1024", 0.1), matches={"characters": 0.1})
-  page.write_page(tmp_path, f"STS-B, {'long_name' * 20}", [result], {"command": "x" * 300})
+  record = record_of(*BETTER, ("whitening+characters-1024", 0.1), matches={"characters": 0.1})
+  text = page.page_text(RunRecord(f"STS-B, {'long_name' * 20}", [record], {"command": "x" * 300}))
+  (tmp_path / "report.html").write_text(text, encoding="utf-8")
   frame = '<iframe id="page" src="report.html" width="400" height="900"></iframe><p id="width"></p>'
   script = "const root = document.getElementById('page').contentDocument.documentElement;"
   script += "document.getElementById('width').textContent = root.scrollWidth - root.clientWidth"

@@ -1,4 +1,4 @@
-"""runs/result_files.py: what a run writes."""
+"""report/result_files.py: what a run writes."""
 
 import math
 
@@ -8,7 +8,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import Correlation
 from bert_flow_tf.io import checksums
-from bert_flow_tf.runs import result_files
+from bert_flow_tf.report import result_files
 from tests.run_scripts.results import read_json, read_predictions
 from tests.testing import rejected
 

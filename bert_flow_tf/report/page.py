@@ -3,33 +3,30 @@
 import functools
 import html
 import json
-import math
 import os
 import pathlib
 import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import figures
-from bert_flow_tf.evaluation.controls import CHARACTERS
-from bert_flow_tf.evaluation.isotropy import sample, singular_spectrum
-from bert_flow_tf.evaluation.metrics import random_pair_cosines
-from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.progress import counted
-from bert_flow_tf.runs import result_files, sentences
+from bert_flow_tf.report import result_files, sentences
+from bert_flow_tf.report.record import WRONG_VALUES, RunRecord, TaskRecord, read_record
+from bert_flow_tf.report.spectra import Spectra
 
 PAGE_FILE = "report.html"
+Value = TypeVar("Value")
 
 # Named blocks of HTML.
 _TEMPLATE = pathlib.Path(__file__).with_name("page.html")
 # Pairs in each of the two tables of pairs that moved.
 _MOVED = 8
-# Pairs whose order is compared.
-_ORDERED = 2000
 # Entries of results.json that say how the run was made.
 _ABOUT = (
   "flags",
@@ -66,29 +63,42 @@ def _join(parts: Iterable[_Html]) -> _Html:
   return _Html("".join(parts))
 
 
-def write_page(
-  folder: str | os.PathLike, title: str, results: Sequence[TaskResult], about: Mapping[str, Any]
-) -> pathlib.Path:
-  """Writes `report.html` of the tasks and of what results.json has `about` the run; returns its path."""
+def draw_page(folder: str | os.PathLike) -> pathlib.Path:
+  """Draws the page of a run from the files of its folder: `report.html`, whose path it returns.
+
+  Raises:
+    ConfigError: the folder has no scores of a run's tasks.
+    DataError: a file is damaged.
+  """
+  record = read_record(folder)
+  try:
+    text = page_text(record)
+  except WRONG_VALUES as error:
+    path = pathlib.Path(folder, result_files.RESULTS_FILE)
+    raise DataError(f"{path}: not the results of a run ({type(error).__name__}: {error})") from error
+  return result_files.write_text(folder, PAGE_FILE, text)
+
+
+def page_text(record: RunRecord) -> str:
+  """Returns the page of a record."""
   # A warning stands once: with its task, or else at the top.
-  of_tasks = {line for result in results for line in _warnings_of(result)}
+  of_tasks = {line for task in record.tasks for line in _warnings_of(task.result)}
   at_top: dict[str, None] = {}
-  for lines in about.get("warnings", {}).values():
+  for lines in record.about.get("warnings", {}).values():
     at_top |= dict.fromkeys(line for line in lines if line not in of_tasks)
   tasks = []
-  for result in results:
-    if len(results) > 1:
-      tasks.append(_block("heading", text=result.name))
-    tasks += _task(result)
-  text = _block(
+  for task in record.tasks:
+    if len(record.tasks) > 1:
+      tasks.append(_block("heading", text=task.result.name))
+    tasks += _task(task)
+  return _block(
     "page",
-    title=title,
+    title=record.title,
     warnings=_join(_block("warning", text=line) for line in at_top),
     tasks=_join(tasks),
-    run=_run(about),
+    run=_run(record.about),
     version=__version__,
   )
-  return result_files.write_text(folder, PAGE_FILE, text)
 
 
 def _warnings_of(result):
@@ -96,69 +106,59 @@ def _warnings_of(result):
   return [sentence for of_method in sentences.warnings(result).values() for sentence in of_method]
 
 
-def _task(result):
+def _task(task: TaskRecord) -> list[_Html]:
   """Returns the blocks of a task."""
-  # A reader sees the methods' names, not the keys of results.json.
-  cosines = {sentences.method_name(method): values for method, values in result.cosines.items()}
-  sides = {sentences.method_name(method): of_method for method, of_method in result.embeddings.items()}
+  result, predictions = task.result, task.predictions
+  gold = None
+  cosines: dict[str, np.ndarray] = {}
+  if predictions is not None:
+    gold, cosines = predictions.pairs.scores, _by_name(predictions.cosines)
   blocks = []
-  question = sentences.question(result)
+  question = sentences.question(result, gold)
   if question:
-    blocks.append(_block("paragraph", text=f"{question} {_order(result, cosines)}"))
+    blocks.append(_block("paragraph", text=f"{question} {_order(task)}"))
   if sentences.is_of_classifier(result):
     blocks.append(_table(sentences.classifier_rows(result.scores)))
   elif result.scores:
     blocks.append(_table(sentences.scores_by_method(result.scores)))
   blocks += [_block("paragraph", text=line) for line in sentences.comparisons(result)]
   blocks += [_block("warning", text=line) for line in _warnings_of(result)]
-  if result.pairs is None:
-    return blocks
-
-  gold = result.pairs.scores
-  scored = np.flatnonzero(~np.isnan(gold))
-  if len(scored):
+  blocks += [_block("paragraph", text=line) for line in task.gaps]
+  if gold is not None:
     blocks.append(_drawing_of_gold(cosines, gold))
-  else:
+  elif not result.has_gold:
     blocks.append(_block("paragraph", text=sentences.without_gold(result)))
-  if sides:
-    blocks += _drawings_of_embeddings(sides, cosines)
-  if len(scored) and len(cosines) > 1:
+  if task.spectra is not None:
+    blocks += _drawings_of_embeddings(task.spectra)
+  if predictions is not None and len(cosines) > 1:
     before, after = list(cosines)[:2]
-    blocks.append(_moved(result.pairs, scored, (before, cosines[before]), (after, cosines[after])))
+    scored = np.flatnonzero(~np.isnan(predictions.pairs.scores))
+    blocks.append(_moved(predictions.pairs, scored, (before, cosines[before]), (after, cosines[after])))
   return blocks
 
 
-def _order(result, cosines):
-  """Returns a sentence with the share of two pairs of different gold that cosines {method: [n]} order as gold."""
-  if result.pairs is None:
-    return ""
-  scored = np.flatnonzero(~np.isnan(result.pairs.scores))
-  scored = scored[:: max(math.ceil(len(scored) / _ORDERED), 1)]
-  gold = result.pairs.scores[scored]
-  higher = gold[:, None] > gold
-  if not higher.any():
+def _by_name(values: Mapping[str, Value]) -> dict[str, Value]:
+  """Returns {the method's name for a reader: value} of {method in results.json: value}."""
+  return {sentences.method_name(method): value for method, value in values.items()}
+
+
+def _order(task: TaskRecord) -> str:
+  """Returns a sentence with the share of two pairs of different gold that cosines order as gold."""
+  if not task.right_order:
     return ""
   texts = []
-  for method, values in cosines.items():
+  for method, share in _by_name(task.right_order).items():
     when = "after " if texts else "before "
-    if len(cosines) == 1:
+    if len(task.right_order) == 1:
       when = ""
-    texts.append(f"{_percentage(values[scored], higher)} times {when}({method})")
+    texts.append(f"{share:.0f} times {when}({method})")
   by_match = ""
-  if CHARACTERS in result.match_cosines:
-    share = _percentage(result.match_cosines[CHARACTERS][scored], higher)
-    by_match = f", and a string match without an encoder {share} times ({CHARACTERS})"
+  for name, share in task.right_order_of_match.items():
+    by_match += f", and a string match without an encoder {share:.0f} times ({name})"
   return (
     f"Take two pairs with different gold: of 100 times, the cosines put them in the right order {', '.join(texts)}"
     f"{by_match}; by guessing it would be 50."
   )
-
-
-def _percentage(values, higher):
-  """Returns how many of 100 couples of pairs, bool [n, n], values [n] order as gold; an equal couple counts half."""
-  differences = np.subtract.outer(values, values)[higher]
-  share = 100 * (np.mean(differences > 0) + np.mean(differences == 0) / 2)
-  return f"{share:.0f}"
 
 
 def _drawing(title, drawn, caption):
@@ -177,18 +177,15 @@ def _drawing_of_gold(cosines, gold):
     return _drawing(title, figures.gold_figures(of_scored, gold[scored]), caption)
   zero, one = {}, {}
   for method, values in cosines.items():
-    zero[method], one[method] = values[gold == 0], values[gold == 1]
+    zero[method], one[method] = figures.percentages(values[gold == 0]), figures.percentages(values[gold == 1])
   drawn = figures.histogram_figures(zero, one, ("label 0", "label 1"))
   return _drawing(title, drawn, "The better a method, the less the two labels overlap.")
 
 
-def _drawings_of_embeddings(sides, cosines):
-  """Returns the drawings that need embeddings: cosines of pairs and of random pairs, and spectra."""
-  random_pairs, spectra = {}, {}
-  for name, (a, b) in sides.items():
-    random_pairs[name] = random_pair_cosines(a, b)
-    spectra[name] = singular_spectrum(sample(np.concatenate([a, b])))
-  histograms = figures.histogram_figures(random_pairs, cosines, ("random pairs", "pairs"))
+def _drawings_of_embeddings(spectra: Spectra) -> list[_Html]:
+  """Returns the drawings of embeddings: cosines of pairs and of random pairs, and singular values."""
+  random_pairs, pairs = _by_name(spectra.random_pairs), _by_name(spectra.pairs)
+  histograms = figures.histogram_figures(random_pairs, pairs, ("random pairs", "pairs"))
   of_histograms = (
     "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone."
   )
@@ -198,7 +195,7 @@ def _drawings_of_embeddings(sides, cosines):
   )
   return [
     _drawing("Cosines", histograms, of_histograms),
-    _drawing("Singular values", [figures.spectrum_figure(spectra, width=5.5)], of_spectra),
+    _drawing("Singular values", [figures.spectrum_figure(_by_name(spectra.singular_values), width=5.5)], of_spectra),
   ]
 
 
@@ -245,7 +242,7 @@ def _run(about):
     blocks.append(_block("command", text=about["command"]))
   for name in _ABOUT:
     if name in about:
-      text = json.dumps(result_files.plain(about[name]), indent=2, ensure_ascii=False)
+      text = json.dumps(about[name], indent=2, ensure_ascii=False)
       blocks.append(_block("details", title=name.replace("_", " "), text=text))
   return _join(blocks)
 
