@@ -7,8 +7,8 @@ import contextlib
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -22,10 +22,15 @@ if IS_KERAS_3:
       f"bert_flow_tf computes with TensorFlow, and Keras' backend is {keras.backend.backend()}: set "
       "KERAS_BACKEND=tensorflow, or TF_USE_LEGACY_KERAS=1 for Keras 2, before starting Python"
     )
+  from keras import Variable as Weight
+  from keras.layers import Layer
 else:
   import tf_keras as keras
+  from tensorflow import Variable as Weight
+  from tf_keras.layers import Layer
 
-Layer = keras.layers.Layer
+Shape: TypeAlias = Sequence[int | None] | tf.TensorShape  # of the inputs of a layer
+DType: TypeAlias = str | tf.DType | keras.mixed_precision.Policy | None
 # What a saved model calls a class of ours, so that Keras finds it without custom_objects.
 registered = keras.saving.register_keras_serializable("bert_flow_tf")
 # Of the names of weights.
@@ -53,31 +58,31 @@ def _let_probability_find_keras() -> None:
 _let_probability_find_keras()
 
 
-def build_scope(layer: Any) -> contextlib.AbstractContextManager:
+def build_scope(layer: Layer) -> contextlib.AbstractContextManager:
   """Returns the scope of the names of a layer's weights while it is built, which Keras 3 opens by itself."""
   return contextlib.nullcontext() if IS_KERAS_3 else tf.name_scope(layer.name)
 
 
-def as_output_shape(sizes: Iterable[int | None]) -> Any:
+def as_output_shape(sizes: Iterable[int | None]) -> tuple[int | None, ...] | tf.TensorShape:
   """Returns a shape as `compute_output_shape` gives it: a tuple, in Keras 2 a `tf.TensorShape`."""
   return tuple(sizes) if IS_KERAS_3 else tf.TensorShape(sizes)
 
 
-def is_symbolic(values: Any) -> bool:
+def is_symbolic(values: object) -> bool:
   """Returns whether values are an input or output of Keras' layers, without numbers yet."""
   if IS_KERAS_3:
     return isinstance(values, keras.KerasTensor)
   return tf.is_tensor(values) and keras.backend.is_keras_tensor(values)
 
 
-def parts_of(layer: Any) -> list[Any]:
+def parts_of(layer: Layer) -> list[Layer]:
   """Returns a layer and all layers inside it, outer ones first."""
   if IS_KERAS_3:
     return list(layer._flatten_layers())
   return [layer, *(part for part in layer.submodules if isinstance(part, Layer))]
 
 
-def track_parts(layer: Any) -> None:
+def track_parts(layer: Layer) -> None:
   """Lets `tf.train.Checkpoint` find the layers that a layer holds in lists, which Keras 3 hides from it.
 
   Lists have the names of their attributes, as in Keras 2: a checkpoint of one Keras can be restored in the other.
@@ -105,10 +110,10 @@ def _track_rest(part):
 
 
 # {(id of a variable, whether the layer is trainable): weight} of `weights_on`, as long as a layer has the weight.
-_shared: Any = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[int, bool], Weight] = weakref.WeakValueDictionary()
 
 
-def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Any]:
+def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Weight]:
   """Returns existing variables, {name: variable}, as weights of a layer: who trains or loads these sets the variables.
 
   Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, as an
@@ -130,14 +135,14 @@ def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[An
   return weights
 
 
-def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
+def tf_variables(weights: Iterable[Weight]) -> list[tf.Variable]:
   """Returns the variables of weights, each of which Keras 3 wraps in an object of its own."""
   if IS_KERAS_3:
     return [weight._value for weight in weights]  # `value` may be a copy in another precision
   return list(weights)
 
 
-def variables_of(layer: Any) -> list[tf.Variable]:
+def variables_of(layer: Layer) -> list[tf.Variable]:
   """Returns a layer's variables without frozen ones, as TensorFlow Probability would train these."""
   trained = {id(weight) for weight in layer.trainable_weights}
   variables = []
@@ -147,7 +152,7 @@ def variables_of(layer: Any) -> list[tf.Variable]:
   return variables
 
 
-def clone_in_progress(cls: Any, config: dict[str, Any]) -> Any | None:
+def clone_in_progress(cls: type[Layer], config: Mapping[str, object]) -> Layer | None:
   """Returns the layer of a configuration that a running `clone_model` has already made; None without one.
 
   `clone_model` copies a layer that is in the model and also inside another layer twice; the two must stay one. Keras
