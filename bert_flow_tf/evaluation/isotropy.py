@@ -1,7 +1,8 @@
 """Isotropy of embeddings: IsoScore, singular values, and a warning where no cone is left to remove."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from absl import logging
@@ -17,6 +18,9 @@ _NO_CONE = (
   "the encoder was trained for similarity, and its embeddings lie in no narrow cone: a calibration is likely to make "
   "them worse; do without one, or compare the scores with and without it (docs/calibrations.md)"
 )
+
+# Embeddings or sentences.
+Rows = TypeVar("Rows", np.ndarray, Sequence[str])
 
 
 def isoscore(points: np.ndarray) -> float:
@@ -62,7 +66,7 @@ def spread(embeddings: np.ndarray) -> dict[str, float]:
   return {"cosine_of_random_pairs": 100.0 * cosine, "participation_ratio": 100.0 * ratio}
 
 
-def sample(embeddings: Any) -> Any:
+def sample(embeddings: Rows) -> Rows:
   """Returns at most 4096 rows, evenly spaced, of embeddings [n, dim] or of a list."""
   return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
 
@@ -77,15 +81,16 @@ def has_cone(embeddings: np.ndarray) -> bool:
   return is_narrow or has_few_directions or n <= 2 * dim
 
 
-def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, Any]:
+def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, float | str]:
   """Logs and returns the `spread` of embeddings [n, dim], with a warning if a calibration may find no cone to remove.
 
   `for_similarity`: whether the encoder was trained for similarity. A small BERT that a user trained, and means of word
   embeddings, have no cone even where a calibration helps: they get no warning.
   """
   rows = np.asarray(sample(embeddings), np.float64)
-  measures: dict[str, Any] = dict(spread(rows))
-  cosine, ratio = measures["cosine_of_random_pairs"] / 100, measures["participation_ratio"] / 100
+  values = spread(rows)
+  measures: dict[str, float | str] = {**values}
+  cosine, ratio = values["cosine_of_random_pairs"] / 100, values["participation_ratio"] / 100
   logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   if for_similarity and not has_cone(embeddings):
     measures["warning"] = _NO_CONE
