@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_flow_tf._version import __version__
 
-# TensorFlow's C++ calls a missing GPU and each instruction that a CPU lacks an error. Python's exceptions say the rest.
+# TensorFlow's C++ logs a missing GPU or CPU instruction as an error. Real errors also reach Python.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # Resolved at first use: reading data or scoring predictions must not cost an import of TensorFlow.

@@ -19,7 +19,8 @@ from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder_of
+from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.metrics import normalized
@@ -53,7 +54,7 @@ class SentenceModel:
     characters: dimensions of the `Characters` that follow the calibrated embedding; without a calibration they stand
       alone. None for none.
     low_dim: number of groups of neighboring dimensions to average, `LowDim`, the last step; None for none.
-    steps: further steps, before `low_dim`.
+    steps: further steps, between these and `low_dim`.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
@@ -61,7 +62,7 @@ class SentenceModel:
     ConfigError, EncoderError: an argument is not allowed, or the calibration was fitted on other embeddings.
 
   Attributes:
-    encoder: the `SentenceEncoder`.
+    encoder: the encoder, a `SentenceEncoder` or an encoder of another kind.
     steps: the `calibration.Step`s, in their order.
     identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
@@ -72,7 +73,7 @@ class SentenceModel:
 
   def __init__(
     self,
-    encoder: SentenceEncoder,
+    encoder: TextEncoder,
     calibration: Calibration | Glow | None = None,
     *,
     sentence_embedding_type: str | None = None,
@@ -99,8 +100,8 @@ class SentenceModel:
     if calibration is not None:
       fitted = as_calibration(calibration)
       check_encoder(fitted, self.identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
-    self._low_dim = low_dim
-    self._set_steps([*_make_steps(fitted, characters), *steps])
+    self._low_dim, self._further_steps = low_dim, tuple(steps)
+    self._set_steps(CalibrationSpec(None, characters=characters).steps(fitted))
 
   @classmethod
   def from_pretrained(
@@ -153,7 +154,7 @@ class SentenceModel:
     cls,
     folder: str | os.PathLike,
     *,
-    model: str | SentenceEncoder | None = None,
+    model: str | TextEncoder | None = None,
     cache_dir: str | os.PathLike | None = None,
     cache: Any = None,
     allow_other_encoder: bool = False,
@@ -186,7 +187,7 @@ class SentenceModel:
         identity = read_identity(values, where)
 
     # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
-    model, arguments = load_encoder(identity, where, model, cache_dir, **settings)
+    model, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
     try:
       loaded = cls(model, cache=cache, **arguments)
     except BertFlowError as error:
@@ -200,15 +201,16 @@ class SentenceModel:
       check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
     if not calibrations and not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
-    loaded._set_steps(steps)
+    loaded._further_steps = tuple(step for step in steps if not isinstance(step, Calibration | Characters))
+    loaded._set_steps([step for step in steps if step not in loaded._further_steps])
     if not allow_other_encoder:
       for step in steps:
         step.check_encoder(loaded.encoder, where)
     return loaded
 
   def _set_steps(self, steps: Sequence[Step]) -> None:
-    """Sets the steps, and low_dim after them; raises a ConfigError if they do not fit the encoder or each other."""
-    bound = [step.bound_to(self.encoder) for step in steps]
+    """Sets calibration and characters, and the further steps; a ConfigError if they do not fit the encoder."""
+    bound = [step.bound_to(self.encoder) for step in (*steps, *self._further_steps)]
     if self._low_dim is not None:
       bound.append(LowDim(self._low_dim))
     dim = self.dim
@@ -332,7 +334,7 @@ class SentenceModel:
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
     fitted = fitter.fit(spec, rows, flow_settings)
-    self._set_steps(_make_steps(fitted, spec.characters))
+    self._set_steps(spec.steps(fitted))
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)
     self.sample = rows.occurrences[:: max(step, 1)]  # characters need no sentence
@@ -349,7 +351,7 @@ class SentenceModel:
     Raises:
       ConfigError: it does not, or characters need word pieces.
     """
-    dims = [step.bound_to(self.encoder).output_dim_of(0) for step in _make_steps(None, spec.characters)]
+    dims = [step.bound_to(self.encoder).output_dim_of(0) for step in spec.steps(None)]
     for part in spec.parts:
       dim = self.dim
       if part.method == "whitening" and part.k:
@@ -362,8 +364,8 @@ class SentenceModel:
 
   def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
     """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
-    arguments = self.identity.settings.model_arguments()
-    return SentenceModel(self.encoder, calibration, characters=characters, cache=self._cache, **arguments)
+    arguments = {**self.identity.settings.model_arguments(), "steps": self._further_steps, "cache": self._cache}
+    return SentenceModel(self.encoder, calibration, characters=characters, **arguments)
 
   def log_cone(self, embeddings: np.ndarray) -> dict[str, Any]:
     """Logs how narrow the cone of embeddings [n, dim] of the encoder is; see `isotropy.log_cone`."""
@@ -512,15 +514,10 @@ class SentenceModel:
 
     return ScikitLearnTransformer(self, calibration)
 
-  def encoder_graph(self) -> Any:
+  def encoder_graph(self) -> TextGraph:
     """Returns the graph of the encoder, from text to embeddings; of 0 dimensions if no step reads them."""
-    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
-
-    encoder: Any = self.encoder
-    if not encoder.has_tokens:
-      return encoder.text_graph()
     pooling = self.pooling if self.reads_embedding else None
-    return EncoderGraph(self.encoder, pooling, self.max_seq_length)
+    return self.encoder.text_graph(pooling, self.max_seq_length)
 
   def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> "SentenceFunction":
     """Returns a function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
@@ -563,11 +560,11 @@ class SentenceFunction(tf.Module):
 
   # Lists in place of the properties of `tf.Module`, for which every variable of a frozen function is trainable. A
   # SavedModel has them, too.
-  variables: Any = ()
-  trainable_variables: Any = ()
-  non_trainable_variables: Any = ()
+  variables: Sequence[tf.Variable] = ()
+  trainable_variables: Sequence[tf.Variable] = ()
+  non_trainable_variables: Sequence[tf.Variable] = ()
 
-  def __init__(self, encoder: Any, steps: Sequence[Step], trainable: bool) -> None:
+  def __init__(self, encoder: TextGraph, steps: Sequence[Step], trainable: bool) -> None:
     super().__init__(name="sentence_function")
     of_steps = [variable for step in steps for variable in step.variables]
     trained = []
@@ -578,16 +575,10 @@ class SentenceFunction(tf.Module):
     self.variables = [*encoder.variables, *of_steps]
     self.trainable_variables = trained
     self.non_trainable_variables = [variable for variable in self.variables if id(variable) not in ids]
-    if not encoder.takes_ids:
-      encoder.track(self)
+    encoder.track(self)
 
     def embed(text):
-      if encoder.takes_ids:
-        tokens = encoder.tokenizer(text)
-        features = Features(encoder.of_ids(*tokens), *tokens)
-      else:
-        features = Features(encoder.of_text(text))
-      embeddings = apply_steps(steps, features)
+      embeddings = apply_steps(steps, Features(*encoder.features(text)))
       if not trainable:
         embeddings = tf.stop_gradient(embeddings)
       return embeddings
@@ -604,13 +595,3 @@ class SentenceFunction(tf.Module):
       layer = "keras.layers.Lambda(function, output_shape=(dim,))"
       raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
     return self.__dict__["__call__"](text)
-
-
-def _make_steps(calibration: Calibration | None, characters: int | None) -> list[Step]:
-  """Returns a calibration, if there is one, and characters of so many dimensions after it."""
-  steps: list[Step] = []
-  if calibration is not None:
-    steps.append(calibration)
-  if characters is not None:
-    steps.append(Characters(characters))
-  return steps

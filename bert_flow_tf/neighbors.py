@@ -271,14 +271,14 @@ def _first_similar(rows: np.ndarray, lowest: float, show_progress_bar: bool) -> 
   with Progress(len(rows), show_progress_bar, "comparing") as progress:
     for start in range(0, len(rows), _ROWS):
       block, indices = rows[start : start + _ROWS], numbers[start : start + _ROWS]
-      # With the kept rows before the block.
+      # Compare the block with the rows that were kept before it.
       before = np.flatnonzero(kept[:start] == numbers[:start])
       for first in range(0, len(before), _COLUMNS):
         columns = before[first : first + _COLUMNS]
         close = _cosines(block, rows[columns]) >= lowest
         dropped = close.any(axis=1) & (kept[indices] == indices)
         kept[indices[dropped]] = columns[close[dropped].argmax(axis=1)]
-      # With each other.
+      # Compare the block's rows with each other.
       close = np.triu(_cosines(block, block) >= lowest, 1)
       for row in np.flatnonzero(close.any(axis=1)):
         if kept[indices[row]] == indices[row]:

@@ -11,7 +11,7 @@ LOG_SECONDS = 10
 
 
 def counted(number: float, noun: str, form: str = "") -> str:
-  """Returns a number in a format and its noun, a regular one, for a reader: "1 epoch", "1,378 pairs"."""
+  """Returns a number in a format and its noun, which has a regular plural: "1 epoch", "1,378 pairs"."""
   plural = "" if number == 1 else "s"
   return f"{number:{form}} {noun}{plural}"
 
@@ -22,7 +22,7 @@ def _is_notebook():
 
 
 def _bar_class():
-  """Returns tqdm's class of bars; in a notebook the one that suits its widgets."""
+  """Returns tqdm's class of progress bars; in a notebook, the class that draws widgets."""
   if not _is_notebook():
     return tqdm
   with warnings.catch_warnings():

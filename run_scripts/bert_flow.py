@@ -16,7 +16,7 @@ import bert_flow_tf
 from run_scripts import help_page
 
 NAME = "bert-flow"
-# {command: (module of run_scripts, what it does)}
+# {command: (module of run_scripts, description)}
 COMMANDS = {
   "fit": ("run_flow", "fit a flow or another calibration on a task's sentences, and evaluate it"),
   "eval": ("run_eval", "evaluate saved calibrations on tasks, or a file of similarities"),

@@ -157,7 +157,7 @@ def define_calibration_flags(several: bool = False) -> None:
   )
   if several:
     define, folder = flags.DEFINE_list, "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide"
-  # Flags on the command line come before what the calibration says.
+  # Flags on the command line replace the values of the calibration.
   decided = "encoder, pooling, max_seq_length, low_dim, precision and token_weights"
   text = f"{folder} {decided}, except for flags on the command line. Default: the encoder alone."
   define("flow_folder", None, text)
@@ -206,7 +206,7 @@ def given(names: Iterable[str]) -> list[str]:
 
 def given_model_arguments() -> dict[str, Any]:
   """Returns the arguments of `SentenceModel.load` that are on the command line, and the caches."""
-  # The calibration decides the rest, so only flags that are given may change it.
+  # The calibration has values for all settings, so only flags on the command line may change them.
   encoder_settings = settings(EncoderSettings)
   arguments: dict[str, Any] = {"cache_dir": encoder_settings.model_cache_dir, "cache": encoder_settings.cached_dir}
   if given(["model", "init_checkpoint"]):
@@ -278,7 +278,7 @@ def values() -> dict[str, object]:
 
 
 def about() -> dict[str, object]:
-  """Returns what results.json has of the command line: the command, its flags, and versions."""
+  """Returns the entries of results.json about the command line: the command, its flags, and versions."""
   command = f"{program_name()} {shlex.join(sys.argv[1:])}".strip()
   return {"command": command, "flags": values(), "versions": versions()}
 

@@ -12,13 +12,14 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING, EncoderSettings
+from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
-# Flags of one direction only.
+# Flags that only one direction of the conversion takes.
 _OF_POOLING = ("sentence_embedding_type", "low_dim", "max_seq_length")
 _SOURCE = (
   "tf1_checkpoint",
@@ -79,7 +80,7 @@ def check_flags() -> bool:
 
 
 def main() -> None:
-  """Converts in one direction and prints what was written."""
+  """Converts in one direction and prints lines about the written files."""
   reads = check_flags()
   quiet.import_tensorflow()  # takes seconds: after the flags are checked
   from bert_flow_tf.tf1 import read, write

@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def log_counts(read: Records, kept: int, without_text: int) -> None:
-  """Logs how many records are kept, and of what."""
+  """Logs the number of kept records and of all records."""
   counts = [f"{counted(kept, 'sentence')} of {len(read.texts)} kept"]
   if without_text:
     counts.append(f"{counted(without_text, 'record')} without text among them, not compared")

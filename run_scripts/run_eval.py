@@ -83,7 +83,7 @@ def check_flags():
 
 
 def load_tasks(folder: RunFolder | None) -> list[TaskData]:
-  """Loads the tasks of the flags, each with the one split that is evaluated."""
+  """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
   tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, FLAGS.max_record_bytes)
@@ -119,8 +119,8 @@ def main() -> None:
 
 
 def evaluate(folder: RunFolder | None) -> None:
-  """Evaluates what the flags name, prints a table, and writes a folder unless it is None."""
-  # What results.json has in any run.
+  """Evaluates the models of the flags, prints a table, and writes a folder unless it is None."""
+  # Entries of results.json in any run.
   watch = Stopwatch()
   about = {"seconds": watch.seconds, **common_flags.about()}
 

@@ -69,7 +69,7 @@ def _check_export(calibrations: int) -> None:
     names = [field.name for field in dataclasses.fields(ExportSettings)]
     common_flags.reject(names, "needs export_dir, the folder of the served model")
     return
-  # With one, what is fitted must be what can be served.
+  # With an export, the fitted model must be a model that can be served.
   if calibrations > 1:
     raise ConfigError(
       f"export_dir={FLAGS.export_dir}: expected one calibration, got {calibrations}; bert-flow export takes one",

@@ -44,7 +44,7 @@ def main() -> None:
   limit = FLAGS.max_record_bytes
   read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, max_bytes=limit)
   if COLUMN in map(str.strip, read.names):
-    raise ConfigError(f"input={path}: has a column {COLUMN!r}, expected a file without; remove it", "input")
+    raise ConfigError(f"input={path}: already has a column {COLUMN!r}; remove or rename it", "input")
   text_flags.check_printable(read.kind)
   a, b = map(list, zip(*read.texts, strict=True))
   model = text_flags.load_text_model((a, b))

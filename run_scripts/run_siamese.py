@@ -98,7 +98,7 @@ def check_flags(settings: SiameseSettings) -> None:
     )
   for name in ("predict_pool", "eval_checkpoint_name"):
     if FLAGS[name].value and not FLAGS.do_predict:
-      raise ConfigError(f"{name}: decides what do_predict does; add do_predict", argument=name)
+      raise ConfigError(f"{name}: has no effect without do_predict; add do_predict", argument=name)
   settings.check_flow()
   if FLAGS.do_train and settings.trains:
     settings.check_training(FLAGS.precision)

@@ -17,7 +17,7 @@ from run_scripts import common_flags, help_page, quiet
 
 FLAGS = flags.FLAGS
 
-# Arguments of the library whose flag has another name, or several: messages name the first that is given, or the last.
+# {argument of the library: its flags}, if names differ: messages name the first flag on the command line, or the last.
 _FLAG_OF_ARGUMENT = {
   "folder": ("flow_folder",),
   "k": ("calibration",),
@@ -26,7 +26,7 @@ _FLAG_OF_ARGUMENT = {
 }
 # Values of boolean flags that may follow after a blank, as in the published commands.
 _BOOLEANS = ("0", "1", "true", "false", "True", "False")
-# How an ended run is repeated, of runners that save what they have done and of the others.
+# {whether the runner saves its progress: advice to repeat an interrupted run}
 _AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
 
 
@@ -129,7 +129,7 @@ def _guarded(main, resumes=True):
 
   def interrupt(*unused):
     nonlocal interrupted
-    if interrupted:  # again: an exception in what ends now would abort the process
+    if interrupted:  # second signal: an exception in code that ends now would abort the process
       os._exit(_fail(stopped, 130))
     interrupted = True
     raise KeyboardInterrupt

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
-_OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # what the readers would unpack
+_OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # rejected for output, because readers unpack them
 
 
 def define_fit_flag() -> None:
@@ -31,7 +31,7 @@ def define_fit_flag() -> None:
 
 
 def define_output_flag(text: str) -> None:
-  """Defines --output of a command that writes one file."""
+  """Defines --output of a command that writes a single file."""
   flags.DEFINE_string("output", None, f"{text}. Default: standard output. A name that ends in .gz is gzipped.")
 
 
@@ -51,7 +51,7 @@ def check_output_file(name: str = "output") -> None:
 
 
 def check_text_flags() -> None:
-  """Validates what the commands that read and write text have in common."""
+  """Validates the common flags of the commands that read and write text."""
   check_output_file()
   common_flags.check_calibration_flags()
   if FLAGS.flow_folder is not None:

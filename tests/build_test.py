@@ -39,7 +39,7 @@ def read_build():
 
 
 def _tracked(*folders):
-  """Paths of the files that git tracks in `folders`; what a run left behind is none of them."""
+  """Paths of the files that git tracks in `folders`, without files that a run left behind."""
   if not (REPO / ".git").exists():
     pytest.skip("the project is not a git checkout: git says which files belong to it")
   command = ["git", "ls-files", "-z", "--", *folders]

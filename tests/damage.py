@@ -1,4 +1,4 @@
-"""Damages copies of every kind of folder that is loaded, and says what became of each."""
+"""Damages copies of every kind of folder that is loaded, and reports the outcomes."""
 
 import collections
 import contextlib
@@ -17,16 +17,16 @@ import numpy as np
 
 from bert_flow_tf.errors import BertFlowError
 
-# Outcomes. An error that is no sentence of ours is a bug; other numbers are one where the files have checksums.
+# Outcomes. An error that is not a BertFlowError is a bug. Other numbers are a bug if the files have checksums.
 REFUSED, HARMLESS, OTHER, BUG = "refused", "harmless", "other numbers", "BUG"
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One kind of folder."""
+  """Kind of folder."""
 
   make: Callable[[pathlib.Path], Any]  # writes the folder, which does not exist yet
-  load: Callable[[pathlib.Path], Any]  # loads it and returns what it computes, arrays in any nesting
+  load: Callable[[pathlib.Path], Any]  # loads the folder and returns its results, arrays in any nesting
   checked: bool = True  # whether checksums cover all that decides the result
   slow: bool = False  # whether a load takes more than a moment
 

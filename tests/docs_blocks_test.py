@@ -38,7 +38,7 @@ NOT_RUN = (
   ("docs/tables.md", "saved_model:", "as above"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
-# {page: {pattern: what a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
+# {page: {pattern: the text that a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
 _SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidden_layers=1 --num_attention_heads=2"
 AS_READ = {
   "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
@@ -73,7 +73,7 @@ fitted = SentenceModel.from_pretrained("base").fit(load_task("sample").splits["d
 fitted.save("exp/NAME/flow")
 """
 BEFORE = {"docs/embedding.md": _FITTED + 'export_model(fitted, "served")', "docs/api.md": _FITTED}
-# Pages whose outputs are those of real data sets.
+# Pages with outputs of real data sets.
 NEEDS_DATA = ("docs/calibrations.md",)
 
 # Pages of a few seconds; the others are slow.
@@ -108,7 +108,7 @@ def _reason(page, text):
 
 
 def test_each_block_is_run_or_listed():
-  """A block is bash, Python, an output or listed; and each pattern is that of a block."""
+  """Each block is bash, Python, an output or listed; each pattern occurs in a block."""
   found = _pages()
   if not found:
     pytest.skip("not a git checkout: git says which pages belong to the project")
@@ -158,14 +158,14 @@ class Reader:
     (home / ".venv/bin").symlink_to(environment["PATH"].partition(":")[0])
 
   def bash(self, text):
-    """Runs commands and returns what they print."""
+    """Runs commands and returns their output."""
     command = ["bash", "-euo", "pipefail", "-c", text]
     done = subprocess.run(command, cwd=self._home, env=self._environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{text}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
 
   def python(self, text):
-    """Runs code in the page's session and returns what it prints."""
+    """Runs code in the page's session and returns its output."""
     if self._session is None:
       self._session = self._start("-c", _SESSION)
     print(json.dumps(text), file=self._session.stdin, flush=True)
@@ -205,7 +205,7 @@ class Reader:
 
 
 def _missing(text):
-  """Returns what a command or code needs and this machine lacks."""
+  """Returns the needs of a command or code that this machine lacks."""
   needs = {str(SHARED): SHARED.exists(), "curl ": shutil.which("curl") is not None}
   return [name for name, available in needs.items() if name in text and not available]
 

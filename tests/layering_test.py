@@ -8,7 +8,7 @@ import run_scripts
 from tests.build_test import read_build
 from tests.testing import REPO, finished_python
 
-# What every part of bert_flow_tf may import; BUILD's table PARTS has the other arrows.
+# Modules that every part of bert_flow_tf may import; BUILD's table PARTS has the other arrows.
 _COMMON = ("errors", "io", "progress", "_version")
 _ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]["PARTS"]}
 # {module or folder of the encoder: its layer}; the table ENCODER has the layers, lowest first.

@@ -213,7 +213,7 @@ def test_arguments_of_sentence_transformers(model):
 @pytest.mark.parametrize("calibrated", [False, True])
 @pytest.mark.parametrize("prefix", ["", "static:"])
 def test_what_is_saved_has_the_absolute_path_of_the_encoder(tmp_path, monkeypatch, prefix, calibrated):
-  """Named by a relative one; loaded in another folder."""
+  """The encoder is named by a relative path, and the model is loaded in another working folder."""
   (tmp_path / "encoder").mkdir()
   tiny.save_tiny(tmp_path / "encoder")
   monkeypatch.chdir(tmp_path)

@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 
 
 def embeddings(n, dim=5, seed=0):
-  """Rows without equal cosines, but for copies of a row; one of zeros at the end."""
+  """Rows without equal cosines, except for copies of a row; the last row is zeros."""
   rows = np.random.default_rng(seed).normal(size=[n, dim]).astype(np.float32)
   rows[5::9] = rows[2] * 3
   rows[-1] = 0

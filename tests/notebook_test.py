@@ -27,7 +27,7 @@ def images(cell):
 
 
 def test_notebook_is_that_of_the_page():
-  """After a change of the page: python -m tools.notebook."""
+  """If it fails after a change of the page, run python -m tools.notebook."""
   assert sources(SAVED.cells) == sources(notebook.make().cells)
   nbformat.validate(SAVED)
 

@@ -250,7 +250,7 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["calibration", "flow"])
 def test_any_value_in_a_calibrations_settings_is_loaded_or_one_sentence(folders, name):
-  """With valid checksums, as someone would write it who means harm."""
+  """The checksums are valid, as in a file of someone who means harm."""
   folder = folders / name
   with archive.opened(folder, "calibration", BertFlowError) as (whole, arrays):
     pass

@@ -1,4 +1,4 @@
-"""What a test of BUILD starts: pytest, on the file in its `args`."""
+"""Program of BUILD's tests: starts pytest on the file in `args`."""
 
 import sys
 

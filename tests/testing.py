@@ -87,7 +87,7 @@ def finished_python(*arguments, status=0, cwd=REPO, text=None, stdout=subprocess
 
 
 def run_python(*arguments, **options):
-  """Returns what Python prints; see `finished_python`."""
+  """Returns the output of Python; see `finished_python`."""
   return finished_python(*arguments, **options).stdout
 
 
@@ -141,7 +141,7 @@ def rejected(error, argument, match=None):
 
 
 def rewrite_archive(folder, kind, arrays=None, **settings):
-  """Changes settings and arrays of a saved thing, with valid checksums; None removes one."""
+  """Changes settings and arrays of a saved model, with valid checksums; None removes a value."""
   with archive.opened(folder, kind, BertFlowError) as content:
     for values, changes in zip(content, (settings, arrays or {}), strict=True):
       values.update(changes)

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_flow_tf.calibration.characters import CHARACTERS, DEFAULT_DIM, MAX_DIM, MIN_DIM, characters_name
+from bert_flow_tf.calibration.characters import (
+  CHARACTERS,
+  DEFAULT_DIM,
+  MAX_DIM,
+  MIN_DIM,
+  Characters,
+  characters_name,
+)
 from bert_flow_tf.calibration.linear import METHODS, LinearCalibration
+from bert_flow_tf.calibration.step import Calibration, Step
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
@@ -55,6 +63,15 @@ class CalibrationSpec:
     if self.second is None:
       return (first,)
     return first, self.second
+
+  def steps(self, fitted: Calibration | None) -> list[Step]:
+    """Returns the steps of a model: the fitted calibration of `parts`, None if there are none, and characters."""
+    steps: list[Step] = []
+    if fitted is not None:
+      steps.append(fitted)
+    if self.characters is not None:
+      steps.append(Characters(self.characters))
+    return steps
 
   @property
   def k_on_dev(self) -> bool:

@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from bert_flow_tf.encoder.kinds import STATIC, split_name
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,12 +24,13 @@ class Recipe:
     Raises:
       ConfigError: the encoder cannot give the recipe's embedding.
     """
-    if name.startswith((SAVED_MODEL, WORD_VECTORS)):
+    kind, rest = split_name(name)
+    if kind.has_only_vectors:
       reason = "has a single embedding; leave recipe out and choose a calibration"
-    elif name.startswith(STATIC) and not self.static:
-      reason = f"has no transformer; take {name.removeprefix(STATIC)}, or recipe=fast"
-    elif self.static and not name.startswith(STATIC):
-      return f"{STATIC}{name}"
+    elif kind is STATIC and not self.static:
+      reason = f"has no transformer; take {rest}, or recipe=fast"
+    elif self.static and kind is not STATIC:
+      return f"{STATIC.prefix}{name}"
     else:
       return name
     raise ConfigError(f"recipe={self.name}: {name} {reason}", argument="recipe")

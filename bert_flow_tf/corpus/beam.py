@@ -66,7 +66,7 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
   options = [f"--{argument.strip().lstrip('-')}" for argument in arguments]
   path = _PATHS.get(runner.lower(), runner)
   try:
-    # Before the options are parsed: the runner's module defines its own.
+    # The runner's module defines options, so it is imported before options are parsed.
     create_runner(path)
   except (ValueError, ImportError, AttributeError) as error:
     raise ConfigError(f"runner={runner}: {' '.join(str(error).split())[:300]}", argument="runner") from error
@@ -116,9 +116,9 @@ def run_beam(
 
 
 def reason_of(error: Exception) -> str:
-  """Returns one line about a failed pipeline: the message of a `BertFlowError` if there is one, else the last line."""
+  """Returns the reason for a failed pipeline in one line: the message of a `BertFlowError`, else the last line."""
   text = str(error).strip() or type(error).__name__
-  # From a runner inside this process.
+  # A runner inside this process raises the package's error itself.
   if isinstance(error, BertFlowError):
     return text.split(_STEP)[0]
   # The error of grpc, which has no text.

@@ -20,7 +20,7 @@ from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, one_line
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import clear_leftovers, owned, read_json, write_text, writing
+from bert_flow_tf.io.files import owned, read_json, temporary_name, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
@@ -28,7 +28,7 @@ from bert_flow_tf.training.fitter import settings_of_fit
 _CALIBRATED = "calibrated.json"
 # Rows of a file in memory at once.
 ROWS = 8192
-# What OUTPUT.fit holds during a fit.
+# Folders inside OUTPUT.fit during a fit.
 _OF_FIT = ("checkpoints", "tensorboard")
 
 
@@ -42,10 +42,10 @@ def fit_files(
 ) -> Calibration:
   """Fits a calibration on .npy files, globs or folders and saves it in a folder; arguments as in `fit_calibration`."""
   spec = parse_calibration(calibration)
-  # Before hours of reading.
+  # Wrong settings are an error before hours of reading.
   settings_of_fit(spec, settings, None)
   work = pathlib.Path(f"{output}.fit")
-  # A fit that was killed after it had saved its result has left this folder.
+  # If this folder exists, an earlier fit was killed, perhaps after it had saved its result: the output may exist.
   if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
@@ -59,7 +59,7 @@ def fit_files(
     settings |= {"folder": folder, "show_progress": show_progress}
     fitted = fit_calibration(_arrays(files), spec.name, vectors_of, **settings)
     fitted.save(output)
-    # First the file that names the checkpoints: a run that is killed here is fitted again, and misses none of them.
+    # Delete the index of the checkpoints first: a run killed here fits again and does not look for deleted files.
     (work / "checkpoints" / "checkpoint").unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
   return fitted
@@ -81,7 +81,7 @@ def apply_to_files(
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
     return {output: files[0].write(target, calibration.transform, calibration.output_dim)}
-  # A folder, with a file of the same name for each input: what an interrupted run has finished stays.
+  # One output per input, under its name. Finished outputs of an interrupted run stay.
   _open_output(target, files, folder)
   counts = {}
   with owned(target, "output"):
@@ -141,9 +141,9 @@ def _open_output(folder, files, calibration_folder):
       if read_json(path) == manifest:
         return
     raise ConfigError(f"output={folder}: holds the output of other vectors or another calibration", argument="output")
-  # Of a run that was killed while it wrote the file.
-  clear_leftovers(folder, _CALIBRATED)
-  if not folder.is_dir() or any(folder.iterdir()):
+  # A killed run may have left an incomplete file in the folder.
+  is_free = folder.is_dir() and {path.name for path in folder.iterdir()} <= {temporary_name(_CALIBRATED)}
+  if not is_free:
     _check_absent(folder)
   folder.mkdir(parents=True, exist_ok=True)
   write_text(path, json.dumps(manifest, indent=1) + "\n")
@@ -174,11 +174,9 @@ class VectorFile:
       yield vectors
 
   def write(self, path: pathlib.Path, transform: Callable[[np.ndarray], np.ndarray], output_dim: int) -> int:
-    """Writes what `transform` returns, with the same ids, whole or not at all; returns its rows."""
-    # One per line, written by bert-flow embed.
+    """Writes the results of `transform` and the ids, completely or not at all; returns the number of rows."""
+    # `bert-flow embed` writes the ids to .ids.txt, one per line.
     ids, new_ids = (file.with_suffix(".ids.txt") for file in (self.path, path))
-    clear_leftovers(path.parent, path.name)
-    clear_leftovers(path.parent, new_ids.name)
     count = len(self.array())
     with writing(path) as file:
       header = {"descr": "<f4", "fortran_order": False, "shape": (count, output_dim)}
@@ -186,7 +184,7 @@ class VectorFile:
       for vectors in self.chunks():
         file.write(np.ascontiguousarray(transform(vectors), "<f4").tobytes())
       if ids.is_file():
-        # Before the vectors get their name.
+        # Ids first: a named vector file always has its ids.
         with ids.open("rb") as source, writing(new_ids) as copy:
           shutil.copyfileobj(source, copy)
     return count

@@ -74,7 +74,7 @@ def run_streaming(
 def embed_shard(
   shard: ShardRecords, model: Model, settings: Mapping[str, object], update: Callable[[int], None] = lambda count: None
 ) -> tuple[ShardRecords, np.ndarray]:
-  """Returns a shard whose records all have an embedding, and these [n, output_dim]; `update` gets numbers done."""
+  """Returns the records that could be embedded, and embeddings [n, output_dim]; `update` gets numbers of records."""
   records = shard.records
   vectors = np.empty([len(records), model.output_dim], np.float32)
   failures: dict[int, str] = {}
@@ -99,7 +99,7 @@ def embed_shard(
 
 
 def _embed_window(texts, model, settings, vectors, first, failed):
-  """Fills `vectors`, halving what fails; adds {row: error} to `failed`, rows counted from `first`."""
+  """Fills `vectors`, and halves a batch that fails; adds {row: error} to `failed`, rows counted from `first`."""
   try:
     vectors[:] = model.encode(texts, **settings)
   except (EncoderError, CalibrationError) as error:

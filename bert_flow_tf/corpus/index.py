@@ -1,4 +1,4 @@
-"""Index of a corpus: assigns the records of its files to shards, before anything is embedded; and their reader."""
+"""Index of a corpus: assigns its records to shards before embedding. Reader of a shard's records."""
 
 import contextlib
 import dataclasses
@@ -94,10 +94,13 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
 
 
 def build_index(paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> Index:
-  """Returns the index of files; a shard has `shard_size` records of `shard_bytes` bytes at most, or one longer one."""
+  """Returns the index of files; a shard has at most `shard_size` records of together `shard_bytes` bytes.
+
+  A longer record has a shard for itself.
+  """
   cutter = _Cutter(shard_size, shard_bytes)
-  # Size, time and checksum before the reading: a file that changes meanwhile differs at the end of the run.
-  # One that was deleted is an error when it is opened.
+  # Size and time are read before the content: a file that changes meanwhile differs at the end of the run.
+  # A file that was deleted is an error when it is opened.
   stats = [storage.stat(path) or (0, 0.0) for path in paths]
   total = sum(size for size, _ in stats)
   inputs = []
@@ -148,9 +151,9 @@ class _Cutter:
   def __init__(self, shard_size, shard_bytes):
     self.records = 0
     self._shard_size, self._shard_bytes = shard_size, shard_bytes
-    # Of each shard: the number of its first record, and the values of its spans.
+    # Per shard: the number of its first record, and the values of its spans.
     self._shards: list[tuple[int, list]] = []
-    # Of the last shard.
+    # Records and bytes of the last shard.
     self._size = self._bytes = 0
 
   def add(self, path, offset, line, size):
@@ -209,7 +212,7 @@ class ShardReader:
   def __init__(self, input_format: InputFormat) -> None:
     self._format = input_format
     self._file: Reader | None = None
-    # The rest of the file's records, and the line of the next one.
+    # The records that were not read yet, and the line of the next record.
     self._rest: Iterator[tuple[object, int]] = iter(())
     self._next = 0
 

@@ -94,7 +94,7 @@ class JobSettings(Settings):
     kind = self.input_format or _common_kind(paths)
     if kind == TEXT and self.input_format is None and self.column is not None:
       kind = TSV
-    # Reject what has no meaning for this kind of files.
+    # Reject settings without a meaning for this kind of files.
     unused = ["header"]
     if kind == TEXT:
       unused += ["column", "id_column"]
@@ -108,7 +108,7 @@ class JobSettings(Settings):
     for path in paths:
       if kind == JSONL:
         check_json_lines(path)
-    # Without a column its name says which it is; a text has none, unless its first line has several.
+    # If no column is given, the names of the columns tell it. A text has columns only if its first line has several.
     column, header, width = self.column, self.header, None
     if column is None and (kind != TEXT or self.input_format is None):
       hint = "; --column names it, or --input_format=text takes lines"
@@ -131,7 +131,7 @@ def _common_kind(paths):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """Outcome of a complete run, of which this one embedded `records`, and earlier ones in the folder the others."""
+  """Outcome of a complete run: `records` were embedded now, the others by earlier runs in the same folder."""
 
   folder: ShardFolder
   counters: dict[str, int]

@@ -1,4 +1,4 @@
-"""Models of a run: what decides their embeddings, and how a worker loads them."""
+"""Models of a run: the values that decide their embeddings, and functions that load them in a worker."""
 
 import contextlib
 import functools
@@ -8,22 +8,25 @@ from collections.abc import Callable
 
 from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.corpus.embedding import Embedder
+from bert_flow_tf.encoder.kinds import SAVED_MODEL
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.experiment import SAVED_MODEL
 from bert_flow_tf.model import SentenceModel
 
 
 def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
-  """Returns the model of a SavedModel, which has no calibration but its own; `output` as `saved_model_output`."""
+  """Loads a SavedModel as a model; a calibration can only be inside it. `output`: see `saved_model_output`."""
   try:
-    return SentenceModel.from_pretrained(f"{SAVED_MODEL}{folder}", saved_model_output=output)
+    return SentenceModel.from_pretrained(f"{SAVED_MODEL.prefix}{folder}", saved_model_output=output)
   except EncoderError as error:
-    message = str(error).replace(f"model={SAVED_MODEL}", "saved_model=", 1)
+    message = str(error).replace(f"model={SAVED_MODEL.prefix}", "saved_model=", 1)
     raise EncoderError(message, argument="saved_model") from error
 
 
 def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cache_dir: str | None = None) -> Embedder:
-  """Returns a model with what decides its embeddings, and how workers load it; None as folder: an encoder alone."""
+  """Returns a model with the values that decide its embeddings, and the function by which workers load it.
+
+  `calibration_folder`: None for an encoder alone.
+  """
   packages = ["tokenizers"]
   if not model.encoder.has_tokens:
     packages = ["tensorflow-text"]

@@ -34,7 +34,7 @@ MANIFEST, INDEX = "manifest.json", "index.json"
 
 @dataclasses.dataclass(frozen=True)
 class ShardFolder:
-  """Folder of a run's shards, of which there are `shards`, of vectors of `dim` dimensions in the format `output`."""
+  """Folder with a number `shards` of shards: vectors of `dim` dimensions in the format `output`."""
 
   folder: str
   shards: int
@@ -43,7 +43,7 @@ class ShardFolder:
 
   def name(self, number: int, ending: str, prefix: str = "shard") -> str:
     """Returns the name of a file, as shard-00000-of-00010.npy."""
-    # The names have the order of the numbers.
+    # Zero-padded: names sort like numbers.
     width = max(5, len(str(self.shards - 1)))
     return f"{prefix}-{number:0{width}d}-of-{self.shards:05d}.{ending}"
 
@@ -117,7 +117,7 @@ class Manifest:
   def __init__(self, folder: str, settings: dict[str, object], about: dict[str, object] | None = None) -> None:
     self.folder = folder
     self._about = about or {}
-    # As it is read again: lists for tuples.
+    # Tuples become lists, as in the manifest that is read.
     self._settings = json.loads(json.dumps(settings))
 
   def _has_begun(self) -> bool:
@@ -125,7 +125,7 @@ class Manifest:
     manifest = self._read(MANIFEST)
     if manifest is None:
       for name in sorted(storage.sizes(self.folder)):
-        if not files.is_temporary(name):
+        if name != files.temporary_name(MANIFEST):
           self._reject(f"holds {name} and no {MANIFEST}, expected an empty folder or an earlier run's output")
       return False
     if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
@@ -143,7 +143,7 @@ class Manifest:
     values = self._read(INDEX) if self._has_begun() else None
     if values is None:
       index = build_index(paths, input_format, shard_size, shard_bytes)
-      # Before the index, which alone would be rejected.
+      # The manifest first: a folder with an index alone would be rejected.
       self.write(index)
       _write_json(self.folder, INDEX, dataclasses.asdict(index))
       return index
@@ -172,15 +172,12 @@ class Manifest:
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
-    """Keeps other runs on this machine out of the folder; first and last, deletes what killed writers left."""
+    """Keeps other runs on this machine out of the folder."""
     if not storage.is_local(self.folder):
       yield
       return
     with owned(self.folder, "output_dir"):
-      files.clear_leftovers(self.folder)
       yield
-      # Of Beam's workers that died during this run.
-      files.clear_leftovers(self.folder)
 
   def _reject(self, reason: str, mend: str = "") -> NoReturn:
     message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"

@@ -3,9 +3,9 @@
 Files in reading order:
 
     pairs         SentencePairs, and checks of the sentences that a caller passes; the place to begin
-    task          TaskSpec, a row of the registry of tasks, and TaskData, what a task has
+    task          TaskSpec, a row of the registry of tasks, and TaskData, the pairs of a task
     tasks         the registry, `find_task` and `load_task`
-    table         a task in a file of columns: where it is, what its columns are, how its labels read
+    table         a task in a file of columns: the file's place, its columns, its labels
     loading       splits of tasks from tables, or from TensorFlow Datasets
     semeval       STS-12 to STS-16 and SICK
     stsb          the STS benchmark
@@ -15,7 +15,7 @@ Files in reading order:
     flow_corpus   which sentences a flow is fitted on
     siamese_task  labels of the published runner
     pipeline      batches of a training, as a tf.data.Dataset
-    tfds_source   TensorFlow Datasets: what is prepared, or downloaded
+    tfds_source   TensorFlow Datasets that are prepared, or downloaded
     tfds_builders our own builders of TensorFlow Datasets
 """
 

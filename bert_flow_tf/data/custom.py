@@ -71,7 +71,7 @@ def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tu
 
 
 def _scores(records: Records, fields: list[str]) -> np.ndarray:
-  """Returns the scores in a column, float64 [n], NaN for an empty one; numbers may have a decimal comma."""
+  """Returns the scores in a column, float64 [n], NaN for an empty field; numbers may have a decimal comma."""
   scores = np.full(len(fields), np.nan)
   for row, field in enumerate(fields):
     if _DECIMAL_COMMA.fullmatch(field):

@@ -20,7 +20,7 @@ TARGET, TRAIN, NLI = "target", "train", "nli"
 # The paper's learning rate of the flow on the sentences of a task (section 4.1).
 LEARNING_RATE = 1e-3
 # Pairs that a fit sees by default, about as many as an epoch of STS-B has, and the largest number of passes. On 1379
-# pairs of STS-B the score of `mini` rises from 58 after one pass to 64 after five. On text that is not fitted on it may
+# pairs of STS-B the score of `mini` rises from 58 after one pass to 64 after five. On other text than the fit's it may
 # fall: fitted on 500 pairs of the sample's train split, the test split has 55.3 after three passes, 53.6 after five,
 # 51.0 after ten.
 _PAIRS, _MAX_EPOCHS = 8000, 5
@@ -92,7 +92,7 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     message = f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them"
     raise ConfigError(message, argument="flow_corpus")
   if use_full is not None:
-    # As the published code reads them: see `TaskData.fitting_pairs`.
+    # `TaskData.fitting_pairs` reads the pairs as the published code does.
     pairs, source = task.fitting_pairs(use_full), task.source
     if use_full and task.spec.one_file_for_all_splits:
       source += ", each pair three times, as the published code reads it"

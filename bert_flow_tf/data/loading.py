@@ -158,7 +158,7 @@ class _Tfds:
 
 def load_years(years: tuple[Year, ...], spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the test split of STS-12 to STS-16, with subsets such as MSRpar, or STS-12/MSRpar in their union."""
-  # As in the published code, full.txt in data_dir itself comes first; without scores it is for fitting alone.
+  # The published code looks first for full.txt in data_dir itself. A full.txt without scores serves fits alone.
   is_union, result = len(years) > 1, None
   if paths.data_dir is not None:
     result = read_full(paths.data_dir, ("", "STS-12-16", "STS/STS-12-16") if is_union else ("",))

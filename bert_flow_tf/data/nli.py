@@ -39,8 +39,8 @@ MNLI = Table(
 CORPUS: Parts = {"train": ((MNLI, "train"), (SNLI, "train"), (SNLI, "dev"), (SNLI, "test"))}
 ALLNLI_PARTS: Parts = {"train": CORPUS["train"], "dev": ((MNLI, "dev"),)}
 
-# As the published code reads them: the first annotator's label in MNLI's dev, the test file of GLUE, and contradiction
-# for each pair of a test split, also of one that is trained on.
+# The published code reads the first annotator's label in MNLI's dev split, and the test file of GLUE. Each pair of a
+# test split counts as a contradiction, even if the split is used for training.
 _MNLI_PUBLISHED = dataclasses.replace(MNLI, places=(8, 9, 10), files=dict(MNLI.files) | {"test": ("test_matched.tsv",)})
 _MNLI_DEV = dataclasses.replace(_MNLI_PUBLISHED, gold=Gold("label1", _LABELS))
 _SNLI_TEST = dataclasses.replace(SNLI, gold=Gold("gold_label", dict.fromkeys(_LABELS, 0.0)))

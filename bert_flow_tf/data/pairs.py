@@ -32,7 +32,7 @@ class SentencePairs:
   sentences_a: Sequence[str]  # the first sentences, n of them, any of which may be empty
   sentences_b: Sequence[str]
   scores: np.ndarray  # read-only float64 [n]: similarities, 0 and 1, or class indices; NaN for a pair without gold
-  subsets: tuple[Subset, ...] = ()  # parts that are evaluated separately, consecutive from 0 to n; empty for one set
+  subsets: tuple[Subset, ...] = ()  # parts that are evaluated separately, consecutive from 0 to n; empty without parts
 
   def __post_init__(self) -> None:
     a = check_sentences(self.sentences_a, "sentences_a")
@@ -136,7 +136,7 @@ def check_sentences(sentences: Texts, argument: str = "sentences") -> list[str]:
 def check_pairs(
   texts_a: Texts, texts_b: Texts, arguments: tuple[str, str] = ("texts_a", "texts_b")
 ) -> tuple[list[str], list[str]]:
-  """Returns the two sides of pairs as lists; raises DataError if one is not of sentences, or if the lengths differ."""
+  """Returns the two sides of pairs as lists; raises DataError if an element is not text, or if the lengths differ."""
   a, b = check_sentences(texts_a, arguments[0]), check_sentences(texts_b, arguments[1])
   if len(a) != len(b):
     message = f"{arguments[1]}: pairs of {len(a)} first and {len(b)} second sentences; expected as many of both"
@@ -145,7 +145,10 @@ def check_pairs(
 
 
 def sentences_or_pairs(sentences: Any) -> list[str] | tuple[list[str], list[str]]:
-  """Returns sentences, or the two sides of pairs: a `SentencePairs`, a tuple of two collections or one of pairs."""
+  """Returns sentences, or the two sides of pairs.
+
+  Pairs are a `SentencePairs`, a tuple of two collections, or a collection of pairs.
+  """
   if isinstance(sentences, SentencePairs):
     return list(sentences.sentences_a), list(sentences.sentences_b)
   sides = ("sentences", "sentences")

@@ -9,7 +9,7 @@ import tensorflow as tf
 ORDER = "every pair once a pass"
 # Rows in the shuffle buffer of the published code.
 _PUBLISHED_BUFFER = 1000
-# In the place of ids after a sentence's end.
+# Placeholder for ids after a sentence's end.
 _PADDING = -1
 
 
@@ -49,7 +49,7 @@ class TokenPairs:
 
   def __init__(self, sides: Sequence[Sequence[np.ndarray]], pad_id: int, length: int | None = None) -> None:
     self._pad_id, self._length = pad_id, length
-    # One array for all ids of a side: `features` cuts it into rows.
+    # All ids of a side are in a single array, which `features` cuts into rows.
     self._ids, self._lengths = [], []
     for side in sides:
       self._ids.append(np.concatenate(side))

@@ -54,7 +54,7 @@ SICK_E = dataclasses.replace(
   tfds="",
 )
 
-# In the archive of 2016 the names begin with STS2016.
+# Names of files begin with STS; in the archive of 2016 with STS2016.
 _PREFIXES = ("STS", "STS2016")
 # The published code's file of all pairs of a task.
 _FULL = "full.txt"
@@ -103,7 +103,7 @@ class Year:
     names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
     return tuple(f"STS/{name}" for name in names) + names
 
-  # As in a `Table`.
+  # The properties below have the names of `Table`'s.
 
   @property
   def archives(self) -> dict[str, str]:
@@ -190,7 +190,7 @@ def read_year(root: str, year: Year) -> tuple[SentencePairs, str] | None:
 
 
 def read_sts(input_path: FilePath, gs_path: FilePath) -> SentencePairs:
-  """Returns the pairs of a subset: sentences of one file, and the scores on the same lines of the other, or no gold."""
+  """Returns the pairs of a subset: sentences of a file, with scores on the same lines of a second file, if given."""
   sentences = _sentences(input_path)
   # An empty line at the end is a pair without gold, or belongs to empty lines at the end of the input.
   scores = [field.strip() for _, field in lines(gs_path, empty="keep")]
@@ -229,7 +229,7 @@ def _sentences(path: FilePath) -> list[list[str]]:
 
 
 def _scored(sentences: list[list[str]], scores: list[str], path: FilePath) -> SentencePairs:
-  """Returns pairs with the scores on the lines of a file, NaN for an empty one."""
+  """Returns pairs with the scores on the lines of a file, NaN for an empty line."""
   rows = []
   for row, (a, b, *_) in enumerate(sentences):
     score = math.nan

@@ -46,11 +46,12 @@ def training_pairs(
   seed: int = 1234,
 ) -> TrainingPairs:
   """Returns the selected and shuffled pairs of a training, as the published runner has them."""
-  # Labels are used of `splits`: by default of train, with `use_full` (the pairs of all splits) of train and dev.
+  # `splits`: the splits whose labels are used. The default is train; with `use_full`, which takes the pairs of all
+  # splits, train and dev.
   splits = _labeled_splits(task, splits, use_full, num_examples)
   pairs, targets = _pairs_and_targets(task, splits, use_full)
-  # The draws and their order are the published runner's: with num_examples > 0, one for the labeled pairs. Pairs
-  # without a label are kept; they train a flow, and count in the number of steps.
+  # The random draws have the order of the published runner: with num_examples > 0, the first draw is for the labeled
+  # pairs. Pairs without a label are kept; they train a flow, and count in the number of steps.
   random, order = Random(seed), list(range(len(pairs)))
   if num_examples == _NO_LABELS:
     targets = np.full(len(pairs), np.nan)

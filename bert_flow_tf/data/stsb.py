@@ -21,7 +21,7 @@ from bert_flow_tf.io.files import write_bytes
 from bert_flow_tf.progress import counted
 
 GOLD_URL = f"{STS_WIKI}/4/48/Stsbenchmark.tar.gz"
-# As torchtext publishes it (torchtext/datasets/stsb.py).
+# The digest that torchtext publishes (torchtext/datasets/stsb.py).
 GOLD_MD5 = "4eb0065aba063ef77873d3a9c8088811"
 
 # {split: (number of pairs, `SentencePairs.digest`)} of the benchmark's files; GLUE's have other quotation marks and

@@ -66,7 +66,7 @@ class Table:
   other_folders: tuple[str, ...] = ()
   # {split: address of the organizers' archive}; archives in data_dir are read without unpacking.
   archives: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  # {split: (number of pairs, `SentencePairs.digest`)} of the published data, if others evaluate on it.
+  # {split: (number of pairs, `SentencePairs.digest`)} of the published split; only for data that papers evaluate on.
   published: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
   tfds: str = ""  # its name in TFDS, which may not have it
   tfds_columns: tuple[str, str, str] = ("sentence1", "sentence2", "label")
@@ -165,7 +165,7 @@ def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataEr
 
 
 def first_with(data_dir: str | os.PathLike, folders: Iterable[str], names: Sequence[str]) -> Path | None:
-  """Returns the first folder that has one of some files, a path or a folder in an archive; None if no folder has any.
+  """Returns the first folder that has any of the named files, a path or a folder in an archive; None without.
 
   Folders are below data_dir: "STS/STS12-en-test", in a zip archive "STS2012-en-test.zip!test-gold/", "" for data_dir.
   """
@@ -199,7 +199,7 @@ def difference(name: str, published: Mapping[str, tuple[int, str]], pairs: Sente
 
 
 def note_of(place: str, difference: str) -> str:
-  """Logs how a user's file differs from the published one; returns it as a note for the results."""
+  """Logs how a user's file differs from the published file; returns the difference as a note for the results."""
   if not difference:
     return ""
   logging.warning("%s: %s; its scores cannot be compared with published ones", place, difference)

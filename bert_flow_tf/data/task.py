@@ -57,7 +57,7 @@ class TaskSpec:
   aliases: tuple[str, ...] = ()  # other names, in lower case
   # Default number of passes over the pairs that fit a flow: the paper's; None for `flow_corpus.default_epochs`.
   num_train_epochs: float | None = 1.0
-  table: Table | None = None  # of a task that is one
+  table: Table | None = None  # the table, if the task is in a single table
 
   @property
   def metric(self) -> str:

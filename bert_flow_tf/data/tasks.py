@@ -126,7 +126,7 @@ TASKS = (
     },
     hidden={"test.tsv": (3, 4)},
     tfds_labels={"equivalent": 1.0, "not_equivalent": 0.0},
-    # As in TFDS 4.9, text/glue.py: MRPC consists of three files.
+    # TFDS 4.9 (text/glue.py) makes MRPC from three files.
     tfds_urls=(
       "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_train.txt",
       "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_test.txt",

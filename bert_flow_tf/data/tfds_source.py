@@ -89,7 +89,7 @@ def get(url: str, stream: bool = False) -> "requests.Response":
 
 
 def reason(error: Exception) -> str:
-  """Returns the beginning of the error's message, on one line, after its type if that is no ConnectionError."""
+  """Returns the beginning of the error's message in one line, after the error's type unless it is ConnectionError."""
   if isinstance(error, ConnectionError):
     return str(error)
   return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -8,8 +8,9 @@ Files and folders in reading order (BUILD has the order of imports):
     sentence_encoder     SentenceEncoder: loads every kind of encoder; the place to begin
     transformer_encoder  a transformer, or its word rows alone, as an encoder
     text_encoder         TextEncoder, the base of all encoders: `encode`, cache, identity
+    kinds                kinds of encoders, by the first part of their names
     settings             EncoderSettings: flags, keywords and identity derive from its fields
-    pooling              names of poolings and what they compute
+    pooling              names of poolings and their computation
     cache                embeddings that are kept on disk
     identity             everything that decides an embedding
     transformer/         BERT and its relatives as `tf.Module`

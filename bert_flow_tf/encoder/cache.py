@@ -90,7 +90,7 @@ class EmbeddingCache:
 
   @contextlib.contextmanager
   def _usable(self, path: pathlib.Path) -> Iterator[None]:
-    """Logs what SQLite cannot do in the block, and deletes a damaged file."""
+    """Logs errors of SQLite in the block, and deletes a damaged file."""
     try:
       yield
     except sqlite3.Error as error:

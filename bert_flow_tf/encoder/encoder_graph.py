@@ -5,7 +5,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
 from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 
 
 class EncoderGraph:
@@ -17,7 +17,7 @@ class EncoderGraph:
 
   takes_ids = True
 
-  def __init__(self, encoder: SentenceEncoder, pooling: Pooling | None, max_seq_length: int):
+  def __init__(self, encoder: TransformerEncoder, pooling: Pooling | None, max_seq_length: int):
     self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
     self.without_text: str | None = None
     try:
@@ -39,9 +39,13 @@ class EncoderGraph:
       return []
     return self._encoder.trained_weights(self._pooling)
 
-  def of_text(self, text: tf.Tensor) -> tf.Tensor:
-    """UTF-8 text string [n] -> embeddings float32 [n, dim]."""
-    return self.of_ids(*self.tokenizer(text))
+  def features(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """See `TextGraph`."""
+    ids, lengths = self.tokenizer(text)
+    return self.of_ids(ids, lengths), ids, lengths
+
+  def track(self, module: tf.Module) -> None:
+    """Does nothing: its variables are all that it needs."""
 
   def of_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """ids int32 [n, seq_len] and numbers of tokens int32 [n] -> embeddings float32 [n, dim]."""

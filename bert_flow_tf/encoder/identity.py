@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder.settings import EncoderSettings, absent_values, keywords
+from bert_flow_tf.encoder.settings import DECIDING, SAVED, EncoderSettings, absent_values, keywords
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import archive
 from bert_flow_tf.io import settings as settings_lib
@@ -94,7 +94,7 @@ class EncoderIdentity(_Identity):
     """Returns the JSON values that decide an embedding."""
     # Settings that decide nothing by themselves are left out; checksums stand for some of them.
     values = self.to_dict()
-    for keyword in {"name", *self.settings.saved()}.difference(keywords("decides")):
+    for keyword in {"name", *self.settings.saved()}.difference(keywords(DECIDING)):
       del values[keyword]
     return values
 
@@ -108,7 +108,7 @@ class EncoderIdentity(_Identity):
         if not isinstance(facts[name], kind):
           raise ConfigError(f"{name} is {facts[name]!r}")
       values = absent_values() | values
-      settings = EncoderSettings.of(**{name: values[name] for name in keywords("saved")})
+      settings = EncoderSettings.of(**{name: values[name] for name in keywords(SAVED)})
     except (ConfigError, KeyError) as error:
       raise EncoderError(f"{where}: the identity of its encoder is damaged: {error}") from error
     facts["pooling"] = tuple(facts["pooling"])

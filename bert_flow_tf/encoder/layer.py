@@ -37,7 +37,7 @@ class EncoderLayer(Layer):
     trainable: bool,
     name: str | None = None,
   ):
-    # The encoder's `precision` decides how it computes, and no policy.
+    # The encoder computes in its `precision`, not in the precision of a Keras policy.
     super().__init__(dtype="float32", name=name)
     self.dim = encoder.dim(pooling)
     self.supports_jit = False  # sentences are no numbers, and every length of a batch would be compiled
@@ -55,15 +55,15 @@ class EncoderLayer(Layer):
 
       with contextlib.suppress(NoGraphForm):
         self._graph_tokenizer = GraphTokenizer(encoder.tokenizer, max_seq_length)
-    # TensorFlow's checkpoints find the variables here. What the embedding does not depend on is a part of a saved
-    # graph, but not of the weights.
+    # TensorFlow's checkpoints find the variables here. Variables that do not change the embedding are saved in a graph,
+    # but they are not weights of the layer.
     self._model = tf.__internal__.tracking.AutoTrackable()
     self._model.weights = encoder.bert.weights
     self.trainable = trainable  # the weights', too, which Keras 3 changes only together with the layer's
     self.built = True
 
   def __reduce__(self) -> tuple:
-    """Pickles and copies the layer with an encoder of its own, on whose weights the copy computes."""
+    """Pickles and copies the layer together with its encoder: the copy computes on the weights of the new encoder."""
     return type(self), (self._encoder, self._pooling, self._max_seq_length, self.trainable, self.name)
 
   def get_config(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`.
 
 A way to pool is a function in `KINDS`; its names stand in `POOLINGS` and nowhere else: the allowed values, the flag's
-help and what other programs' names mean derive from them. TensorFlow is imported only where it computes, so that flags
-are quick.
+help and the meaning of other programs' names derive from them. TensorFlow is imported only where it computes, so that
+flags are quick.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
   import tensorflow as tf
 
 WORD_ROWS = "word-rows"
-# Of encoders that give vectors themselves; no BERT has it.
+# Pooling of encoders that give vectors themselves; no BERT has it.
 OUTPUT = "output"
 _SHARE = 0.6
-# What the parameter of a name stands for: N a number of blocks, S a share, which may be left out.
+# Parameters of names: N is a number of blocks, S a share, which may be left out.
 _PARAMETERS = {"-N": "-([1-9][0-9]*)", "-S": r"(?:-(0\.[0-9]{1,4}))?"}
 
 
@@ -36,14 +36,14 @@ class _Batch(NamedTuple):
 
 
 class _PoolingRule(NamedTuple):
-  """What a `sentence_embedding_type` means."""
+  """Meaning of a `sentence_embedding_type`."""
 
   # Key of `KINDS`.
   kind: str
   # (number of the model's blocks, N) -> numbers of the pooled blocks.
   blocks: Callable[[int, int], tuple[int, ...]]
   help: str = ""
-  # What folders of sentence-transformers call it.
+  # Names in folders of sentence-transformers.
   declared: tuple[str, ...] = ()
   # Whether N is the last digit alone, as in the published code: `avg-last-12` is `avg-last-2`.
   last_digit: bool = False
@@ -146,8 +146,8 @@ DECLARED_NAMES = {theirs: name for name, values in POOLINGS.items() for theirs i
 class Pooling:
   """Pooling of hidden states, resolved for a model's number of blocks.
 
-  `blocks` are the numbers of the transformer's blocks, 1 is the first; also their indices among transformers'
-  `hidden_states`, whose 0 is the embedding layer. `share`: of the words in a mix.
+  `blocks`: numbers of the transformer's blocks, from 1; also their indices in transformers' `hidden_states`, whose 0 is
+  the embedding layer. `share`: share of the words in a mix.
   """
 
   name: str
@@ -158,7 +158,7 @@ class Pooling:
 
   @property
   def identity(self) -> tuple[str | int | float, ...]:
-    """What decides an embedding: ("mean", 1, 4), ("mix", 4, 0.6)."""
+    """Values that decide an embedding: ("mean", 1, 4), ("mix", 4, 0.6)."""
     if self.kind == "mix":
       return (self.kind, *self.blocks, self.share)
     return (self.kind, *self.blocks)

@@ -4,15 +4,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
+from bert_flow_tf.encoder.kinds import SAVED_MODEL, WORD_VECTORS, split_name
 from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
+from bert_flow_tf.encoder.settings import LOADING, PER_ENCODER, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.experiment import SAVED_MODEL, WORD_VECTORS
 
-if TYPE_CHECKING:  # imported where it is used: most encoders are no layers, and need no Keras
+if TYPE_CHECKING:  # imported where they are used: most encoders are no graphs or layers, and need no Keras
+  from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
 
 
@@ -37,11 +38,11 @@ class SentenceEncoder(TransformerEncoder):
     loaded: the `LoadedModel`, with the files that it came from.
 
   Raises:
-    EncoderError: `bert` is no TFBertModel, or has adapters or layers of its own.
+    EncoderError: `bert` is no TFBertModel, or has adapters or layers that the user added.
   """
 
   @classmethod
-  def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> Any:
+  def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> TextEncoder:
     """Loads an encoder. Within a strategy's scope it gets a copy on each device, and they embed together.
 
     Args:
@@ -58,22 +59,13 @@ class SentenceEncoder(TransformerEncoder):
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
-    return cls.load(EncoderSettings.of(name, **arguments))
+    return load_encoder(EncoderSettings.of(name, **arguments))
 
-  @classmethod
-  def load(cls, settings: EncoderSettings, do_lower_case: bool | None = None) -> Any:
-    """Loads the encoder of the settings; see `from_pretrained`. `do_lower_case`: None for what its files say."""
-    if settings.encoder_name.startswith(SAVED_MODEL):
-      from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "EncoderGraph":
+    """See `TextEncoder`."""
+    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
-      return SavedModelEncoder(settings)
-    if settings.encoder_name.startswith(WORD_VECTORS):
-      from bert_flow_tf.encoder.other.word_encoder import WordEncoder
-
-      return WordEncoder(settings)
-    if static_model.is_static_model(settings):
-      return cls(*static_model.load_parts(settings), settings)
-    return super().load(settings, do_lower_case)
+    return EncoderGraph(self, pooling, max_seq_length)
 
   def as_layer(
     self,
@@ -106,13 +98,29 @@ class SentenceEncoder(TransformerEncoder):
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
 
 
-def load_encoder(
+def load_encoder(settings: EncoderSettings) -> TextEncoder:
+  """Loads the encoder of the settings, of the kind that its name says; see `SentenceEncoder.from_pretrained`."""
+  kind, _ = split_name(settings.encoder_name)
+  if kind is SAVED_MODEL:
+    from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
+
+    return SavedModelEncoder(settings)
+  if kind is WORD_VECTORS:
+    from bert_flow_tf.encoder.other.word_encoder import WordEncoder
+
+    return WordEncoder(settings)
+  if static_model.is_static_model(settings):
+    return SentenceEncoder(*static_model.load_parts(settings), settings)
+  return SentenceEncoder.load(settings)
+
+
+def load_encoder_of(
   identity: EncoderIdentity | VectorsIdentity | None,
   where: str,
   model: str | TextEncoder | None = None,
   cache_dir: str | os.PathLike | None = None,
   **settings: Any,
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[TextEncoder, dict[str, Any]]:
   """Loads the encoder that an identity at `where` names, or `model`; `settings` replace the identity's.
 
   Returns the encoder, and the arguments sentence_embedding_type, max_seq_length and low_dim as far as they are known.
@@ -127,7 +135,7 @@ def load_encoder(
     raise EncoderError(f"{where}: fitted on {identity or 'an unknown encoder'}; name it, as model=mini", "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
   if model is not None:
-    for keyword in keywords("of_files", False):
+    for keyword in keywords(PER_ENCODER):
       arguments.pop(keyword, None)
   if settings.get("token_weights") == "uniform":
     arguments.pop("frequency_corpus", None)  # only idf counts

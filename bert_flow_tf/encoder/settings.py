@@ -5,26 +5,40 @@ a keyword, and an identity holds it, all from the field's metadata.
 """
 
 import dataclasses
+import enum
 import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from bert_flow_tf.encoder import kinds
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
-from bert_flow_tf.encoder.pooling import OUTPUT, WORD_ROWS
 from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 from bert_flow_tf.io.settings import Settings, setting
 
-# Of encoders whose files declare none.
-DEFAULT_POOLING = "avg-first-last"
+# Length of encoders whose files declare none.
 DEFAULT_MAX_SEQ_LENGTH = 64
 # No position has an embedding in a static encoder; this bounds the memory of a text.
 STATIC_MAX_SEQ_LENGTH = 65536
 STATIC_TOKEN_WEIGHTS = "idf"
 
-# The parts: which encoder, how it is loaded, how it makes an embedding, and what changes no embedding.
+# Parts of the settings: name of the encoder, loading, pooling, and settings that change no embedding.
 NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
+
+
+class Role(enum.Enum):
+  """Role of a setting in the identity of embeddings, and for a calibration that is loaded with another encoder."""
+
+  DECIDES = "the identity holds it, and another value is another identity"
+  DECIDES_PER_ENCODER = "as DECIDES, but the files of another encoder replace the identity's value"
+  COVERED = "the identity holds it; a checksum or another entry of the identity decides"
+  COVERED_PER_ENCODER = "as COVERED, but the files of another encoder replace the identity's value"
+  LOCAL = "a place on this machine, which no identity holds"
+
+
+DECIDING = (Role.DECIDES, Role.DECIDES_PER_ENCODER)
+PER_ENCODER = (Role.DECIDES_PER_ENCODER, Role.COVERED_PER_ENCODER)
+SAVED = (*DECIDING, Role.COVERED, Role.COVERED_PER_ENCODER)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +46,8 @@ class EncoderSettings(Settings):
   """Encoder, pooling, precision and caches.
 
   Metadata of a field, besides the keywords of `io.settings.setting`: `part` (above); `keyword`, its name in
-  `SentenceEncoder.from_pretrained` if that is not the flag's; `saved=False` if an identity does not hold it;
-  `decides=False` if it changes no embedding, or only through a checksum that the identity holds;
-  `of_files=True` if the files of another encoder decide it, not the identity of a saved calibration;
-  `absent`, the value that an identity means which does not hold it: one of release 0.1.0.
+  `SentenceEncoder.from_pretrained` if that is not the flag's; `role` (above), `Role.DECIDES` if it is left out;
+  `absent`, the value in identities of release 0.1.0, which do not hold the setting.
 
   Raises:
     ConfigError: a value is not allowed.
@@ -45,9 +57,7 @@ class EncoderSettings(Settings):
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
     "(bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
-    "static:NAME for the word embeddings of one of these without its transformer, which is much faster, or for a "
-    "static model of model2vec or sentence-transformers; "
-    "saved_model:FOLDER for a TensorFlow SavedModel from text to vectors; glove:FILE for averages of word vectors.",
+    f"{kinds.HELP}.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name
   )
@@ -59,15 +69,14 @@ class EncoderSettings(Settings):
     "Commit, branch or tag of a model of the hub; default: main, or the commit that a saved calibration names.",
     part=LOADING,
     keyword="revision",
-    decides=False,  # the checksum of the weights does
-    of_files=True,
+    role=Role.COVERED_PER_ENCODER,  # weights_sha256 covers it
   )
   model_cache_dir: str | None = setting(
     None,
     "Cache folder of the model hub; default: the hub's default folder.",
     part=LOADING,
     keyword="cache_dir",
-    saved=False,
+    role=Role.LOCAL,
     named=False,
   )
   sentence_embedding_type: str | None = setting(
@@ -75,7 +84,7 @@ class EncoderSettings(Settings):
     f"{ALLOWED_POOLINGS}. Default: what a folder of sentence-transformers declares, else avg-first-last; word-rows for "
     "static:NAME.",
     part=POOLING,
-    decides=False,  # the identity's `pooling` does: several names can mean one
+    role=Role.COVERED,  # the identity's `pooling` covers it: several names can mean the same pooling
     named=False,  # it has its own part in an experiment's name
   )
   token_weights: str | None = setting(
@@ -89,7 +98,7 @@ class EncoderSettings(Settings):
     "Text file, a sentence per line, whose word pieces are counted for token_weights=idf; default: a packaged table of "
     "English words.",
     part=LOADING,
-    decides=False,  # the checksum of the weights does
+    role=Role.COVERED,  # token_weights_sha256 covers it
   )
   low_dim: int | None = setting(
     -1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.", part=POOLING, minimum=-1
@@ -114,7 +123,7 @@ class EncoderSettings(Settings):
     "Default: the one in the encoder's files; Google's gelu is gelu_new, as in Google's code.",
     part=LOADING,
     choices=tuple(ACTIVATIONS),
-    of_files=True,
+    role=Role.DECIDES_PER_ENCODER,
   )
   max_input_chars_per_word: int | None = setting(
     None,
@@ -122,24 +131,21 @@ class EncoderSettings(Settings):
     "for Google's TF1 checkpoints, as in Google's code, and 100 for Hugging Face folders, as in transformers.",
     part=LOADING,
     minimum=1,
-    decides=False,  # the checksum of the tokenizer does
-    of_files=True,
+    role=Role.COVERED_PER_ENCODER,  # tokenizer_sha256 covers it
   )
   strip_accents: bool | None = setting(
     None,
     "Whether accents are removed before words are cut into word pieces; for a vocabulary that was made the other way. "
     "Default: tokenizer_config.json, else True if text is lower-cased.",
     part=LOADING,
-    decides=False,  # the checksum of the tokenizer does
-    of_files=True,
+    role=Role.COVERED_PER_ENCODER,  # tokenizer_sha256 covers it
   )
   prompt: str | None = setting(
     None,
     'Text that is put before each sentence, as "query: ". Default: the prompt that a folder of sentence-transformers '
     "declares, else none.",
     part=LOADING,
-    decides=False,  # the checksum of the tokenizer does
-    of_files=True,
+    role=Role.COVERED_PER_ENCODER,  # tokenizer_sha256 covers it
     absent="",
   )
   truncate_dim: int | None = setting(
@@ -148,7 +154,7 @@ class EncoderSettings(Settings):
     "all. Default: what a folder of sentence-transformers declares, else all.",
     part=LOADING,
     minimum=0,
-    of_files=True,
+    role=Role.DECIDES_PER_ENCODER,
     absent=0,
   )
   # Only the original's runner has flags for the next two; `from_pretrained` takes them everywhere.
@@ -156,7 +162,7 @@ class EncoderSettings(Settings):
     None,
     "Configuration of init_checkpoint; default: the one in its folder.",
     part=LOADING,
-    saved=False,
+    role=Role.LOCAL,
     flag=False,
     named=False,
   )
@@ -164,7 +170,7 @@ class EncoderSettings(Settings):
     None,
     "vocab.txt of init_checkpoint; default: the one in its folder.",
     part=LOADING,
-    saved=False,
+    role=Role.LOCAL,
     flag=False,
     named=False,
   )
@@ -172,8 +178,7 @@ class EncoderSettings(Settings):
     None,
     "Output of saved_model:FOLDER with the vectors, or SIGNATURE:OUTPUT; default: the only one.",
     part=LOADING,
-    decides=False,  # the identity's `architecture` does
-    of_files=True,
+    role=Role.COVERED_PER_ENCODER,  # the identity's `architecture` covers it
   )
   predict_batch_size: int = setting(
     64, "Largest number of sentences embedded at once.", part=COMPUTING, named=False, minimum=1
@@ -202,14 +207,8 @@ class EncoderSettings(Settings):
   @property
   def pooling_name(self) -> str:
     """Name of the pooling for an experiment's name: sentence_embedding_type, or the default of this kind of encoder."""
-    default = DEFAULT_POOLING
-    if self.encoder_name.startswith(STATIC):
-      default = WORD_ROWS
-    elif self.encoder_name.startswith(SAVED_MODEL):
-      default = OUTPUT
-    elif self.encoder_name.startswith(WORD_VECTORS):
-      default = "avg"
-    return self.sentence_embedding_type or default
+    kind, _ = kinds.split_name(self.encoder_name)
+    return self.sentence_embedding_type or kind.default_pooling
 
   def arguments(self, *parts: str) -> dict[str, Any]:
     """Returns {keyword: value} of the fields of some parts; low_dim is None for none."""
@@ -242,7 +241,7 @@ class EncoderSettings(Settings):
   def saved(self) -> dict[str, Any]:
     """Returns {keyword: value} of the settings that an identity holds."""
     values = self.arguments(LOADING, POOLING)
-    return {name: values[name] for name in keywords("saved")}
+    return {name: values[name] for name in keywords(SAVED)}
 
 
 def keyword_of(field: dataclasses.Field) -> str:
@@ -250,10 +249,10 @@ def keyword_of(field: dataclasses.Field) -> str:
   return field.metadata.get("keyword", field.name)
 
 
-def keywords(property_: str, default: bool = True) -> list[str]:
-  """Returns the keywords of loading and pooling whose metadata has a property: saved, decides, of_files."""
+def keywords(roles: Collection[Role]) -> list[str]:
+  """Returns the keywords of the settings of loading and pooling that have one of the roles."""
   fields = _fields(EncoderSettings, (LOADING, POOLING))
-  return [keyword_of(field) for field in fields if field.metadata.get(property_, default)]
+  return [keyword_of(field) for field in fields if field.metadata.get("role", Role.DECIDES) in roles]
 
 
 def absent_values() -> dict[str, Any]:

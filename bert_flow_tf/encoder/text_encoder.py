@@ -5,7 +5,7 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -25,14 +25,42 @@ from bert_flow_tf.progress import Progress
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
 _PACKAGES = ("tensorflow", "tokenizers")
-# To be raised when the encoder's operations or the size of its steps change, which changes the rounding too.
+# Increase when operations or step sizes change: rounding changes, so cached embeddings must not be reused.
 _COMPUTATION = 3
-# Tokens of a step on a CPU. One constant, as it decides the rounding of some embeddings (a product of few rows adds up
-# in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13% (384, 768
-# and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
+# Tokens per step on a CPU. It is a constant because it changes the rounding of some embeddings (a product of few rows
+# adds up in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13%
+# (384, 768 and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
 _CPU_TOKENS = 768
 # On a GPU a step has as many tokens as `batch_size` sentences of this length: few short sentences would leave it idle.
 _GPU_LENGTH = 64
+
+
+class TextGraph(Protocol):
+  """Embedding of text in a graph of TensorFlow.
+
+  Attributes:
+    takes_ids: whether it takes ids of tokens, too; such a graph is an `EncoderGraph`.
+    without_text: reason why it takes ids alone; None if it takes text.
+  """
+
+  takes_ids: bool
+  without_text: str | None
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    """The weights of the encoder, if they are used."""
+
+  def trainable_variables(self) -> Sequence[tf.Variable]:
+    """Returns the weights that get gradients."""
+
+  def features(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
+    """UTF-8 text string [n] -> embeddings float32 [n, dim], ids int32 [n, seq_len], numbers of tokens int32 [n].
+
+    Ids and numbers are None if the encoder has no tokens.
+    """
+
+  def track(self, module: tf.Module) -> None:
+    """Makes what a SavedModel of the graph needs, besides its variables, a part of a module that is to be saved."""
 
 
 class TextEncoder(abc.ABC):
@@ -46,7 +74,7 @@ class TextEncoder(abc.ABC):
     prompt: text that is put before each sentence.
     truncate_dim: number of dimensions that are kept; None for all.
     precision: number format of its matrix products.
-    tokenizer: what cuts text into the tokens of `embed_ids`.
+    tokenizer: cuts text into the tokens of `embed_ids`.
     token_weights: weights of tokens in the mean; None for equal ones.
     hidden_size: width of its hidden states, or of its vectors.
     word_size: width of the word embeddings, which ELECTRA and ALBERT widen; None without any.
@@ -102,10 +130,24 @@ class TextEncoder(abc.ABC):
     """Raises EncoderError without a transformer; `purpose`: what it cannot do, "be trained"."""
 
   @abc.abstractmethod
+  def embed_ids(
+    self,
+    ids: Sequence[np.ndarray],
+    sentence_embedding_type: str | Pooling | None = None,
+    batch_size: int = 64,
+    progress: Progress | None = None,
+  ) -> np.ndarray:
+    """Returns embeddings of n int32 arrays [seq_len] of the tokenizer, float32 [n, dim]."""
+
+  @abc.abstractmethod
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> TextGraph:
+    """Returns the encoder as a graph; without a pooling, embeddings have 0 dimensions."""
+
+  @abc.abstractmethod
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
 
-  def with_prompt(self, prompt: str) -> "TextEncoder":
+  def with_prompt(self, prompt: str) -> Self:
     """Returns an encoder that puts another text before each sentence; ConfigError if this kind takes none."""
     if prompt:
       raise ConfigError(f"prompt={prompt!r}: {self.name} takes no prompt; put it before the sentences", "prompt")
@@ -155,8 +197,8 @@ class TextEncoder(abc.ABC):
     Args:
       sentences: n sentences, as `check_sentences` takes them: a list of str, a string tensor, ...
       sentence_embedding_type: see `pooling`.
-      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared
-        one, or 64.
+      max_seq_length: largest number of tokens of a sentence, [CLS] and [SEP] included; None for the declared number,
+        or 64.
       batch_size: largest number of sentences in a step, on a GPU if they have 64 tokens; changes results by float
         rounding only.
       show_progress: False to show neither a bar on a terminal nor lines in the log.
@@ -227,7 +269,7 @@ class TextEncoder(abc.ABC):
     """Returns the identity of the embeddings that `encode` returns, and of `low_dim` after a calibration."""
     pooling = self.pooling(sentence_embedding_type)
     architecture = self.deciding_settings
-    # What the files decided replaces what the user left open.
+    # Values of the files replace settings that the user left out.
     settings = self.settings.saved()
     for name in settings.keys() & self.tokenizer.settings.keys():
       settings[name] = self.tokenizer.settings[name]

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
+from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import load_tokenizer
@@ -19,7 +20,6 @@ from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.experiment import STATIC
 from bert_flow_tf.io.forks import check_not_forked
 from bert_flow_tf.progress import Progress
 
@@ -60,7 +60,7 @@ class TransformerEncoder(TextEncoder):
     self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
   @classmethod
-  def load(cls, settings: EncoderSettings, do_lower_case: bool | None = None) -> Any:
+  def load(cls, settings: EncoderSettings, do_lower_case: bool | None = None) -> Self:
     """Loads the encoder of the settings. `do_lower_case`: None for what its files say.
 
     Raises:
@@ -83,7 +83,7 @@ class TransformerEncoder(TextEncoder):
     """Text that is put before each sentence."""
     return self.tokenizer.prompt
 
-  def with_prompt(self, prompt: str) -> Any:
+  def with_prompt(self, prompt: str) -> Self:
     """Returns an encoder on the same weights that puts another text before each sentence; "" for none."""
     if prompt == self.prompt:
       return self
@@ -93,7 +93,7 @@ class TransformerEncoder(TextEncoder):
     return encoder
 
   def __getstate__(self) -> dict[str, Any]:
-    """Returns what a copy in another process needs: without graphs, which it traces again, and devices."""
+    """Returns the state without graphs and devices; a copy in another process traces its graphs again."""
     state = dict(vars(self))
     for name in ("_functions", "_strategy", "_replicas", "characters"):
       state.pop(name, None)
@@ -154,7 +154,7 @@ class TransformerEncoder(TextEncoder):
     if self.is_static:
       full = "a BERT, as mini"
       if self.bert.is_part:
-        full = self.name.removeprefix(STATIC)
+        _, full = split_name(self.name)
       raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
 
   def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
@@ -224,7 +224,7 @@ class TransformerEncoder(TextEncoder):
     dropout_seed: tf.Tensor | None = None,
     packed: bool = True,
   ) -> tf.Tensor:
-    """Returns what `embed_batch` returns; gradients flow into BERT.
+    """Returns the embeddings of `embed_batch`; gradients flow into BERT.
 
     `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
     """
@@ -301,6 +301,6 @@ class TransformerEncoder(TextEncoder):
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
         return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
-      # Not `embed` itself: TensorFlow warns of a process that traces many, one per encoder.
+      # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
       self._functions[pooling] = embed.get_concrete_function()
     return self._functions[pooling]

@@ -24,7 +24,7 @@ from bert_flow_tf.errors import EncoderError, one_line
 
 # Largest differences of hidden states, relative to their largest value: in float32, and in Keras' mixed precision.
 _TOLERANCE, _MIXED_TOLERANCE = 1e-3, 0.05
-# Packages whose layers compute what `Transformer` computes.
+# Packages whose layers compute the same as `Transformer`.
 _PACKAGES = ("transformers", "tf_keras")
 _MERGE = "adapters and layers of your own cannot be used: merge them into the weights"
 
@@ -35,7 +35,7 @@ def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer
   Raises:
     EncoderError: it is no TensorFlow model of transformers, or computes something else, as with adapters.
   """
-  transformers: Any = sys.modules.get("transformers")  # an object of it is here only if the user imported it
+  transformers: Any = sys.modules.get("transformers")  # without an import of it, `model` cannot be its object
   kind = getattr(transformers, "TFPreTrainedModel", None)
   if kind is None or not isinstance(model, kind):
     raise EncoderError(f"bert: expected a transformers.TFBertModel, got {type(model).__name__}", "bert")

@@ -14,7 +14,7 @@ from bert_flow_tf.progress import counted
 _SHORTEST = 1e-30
 # Similarities that differ by less than this, relatively, are equal up to the rounding of float64.
 _ROUNDING = 1e-14
-# Embeddings of one sentence from two batches differ by float32's rounding: their cosine, by up to 1e-13 from 1.
+# A sentence's embeddings from two batches differ by float32's rounding, and their cosine from 1 by up to 1e-13.
 SAME = 1e-11
 
 
@@ -40,7 +40,7 @@ def normalized(embeddings: np.ndarray) -> np.ndarray:
 
 
 def random_pair_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-  """Returns the cosine of each first sentence [n, dim] and the second one half the list further on, float64 [n]."""
+  """Returns the cosines of first sentences [n, dim] and the second sentences half the list further on, float64 [n]."""
   # Neighbors in a list are often alike, rows half the list apart are not.
   return cosine_similarity(a, np.roll(np.asarray(b), len(b) // 2, axis=0))
 
@@ -119,7 +119,7 @@ def score_pairs(
   """Returns the scores of similarities [n] against gold [n], as results.json and the tables have them.
 
   With names of subsets [n], spearman and pearson are wmean (weighted by size, as in the paper), mean (SentEval) and all
-  (all pairs as one set, as SBERT and SimCSE report it). If a subset's correlation is not defined, the means are not.
+  (all pairs as one set, as SBERT and SimCSE report it). If a subset's correlation is undefined, so are the means.
   """
   if metric == "auc":
     return dataclasses.asdict(auc(similarities, gold))

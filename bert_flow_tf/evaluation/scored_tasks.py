@@ -119,7 +119,7 @@ def _check_gold(path, task, gold, similarities, first_line):
 
 def _read_predictions(path: str | os.PathLike) -> tuple[np.ndarray | None, Mapping[str, np.ndarray], int]:
   """Returns gold [n], {method: [n]}, float64, and the line number of the first pair of a file of similarities."""
-  # It is a TSV as test_results.tsv, with `gold` ("nan" for none) and methods; or has one similarity a line.
+  # The file is a TSV like test_results.tsv, with `gold` ("nan" for none) and methods, or has a similarity per line.
   rows = [(number, text.split("\t")) for number, text in lines(path, empty="keep")]
   while rows and not "".join(rows[-1][1]).strip():
     rows.pop()

@@ -15,7 +15,7 @@ from bert_flow_tf.progress import counted
 
 # Names of two methods in results.json and tables; other calibrations are named as they are.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
-# Keys of the scores that the paper reports: of a task with subsets, of a task without, of labels.
+# Keys of the scores that the paper reports: tasks with subsets, tasks without subsets, tasks of labels.
 HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
@@ -79,7 +79,7 @@ class Embeddings:
     self._encoder = encoder
 
   def have(self, pairs: SentencePairs) -> bool:
-    """Returns whether all sentences of the pairs are among them."""
+    """Returns whether the embeddings of all sentences of the pairs are known."""
     return self._rows.keys() >= set(_both_sides(pairs))
 
   def of(self, sentences: Sequence[str]) -> np.ndarray:
@@ -91,7 +91,7 @@ class Embeddings:
     return self.of(_both_sides(pairs))
 
   def calibrated_by(self, model: Calibrated) -> Encode:
-    """Returns a function of sentences: what a `SentenceModel` makes of their embeddings, float32 [n, output_dim]."""
+    """Returns the function from sentences to calibrated embeddings of a `SentenceModel`, float32 [n, output_dim]."""
     return lambda sentences: model.transform(self.of(sentences), sentences)
 
   def fingerprint(self, pairs: SentencePairs) -> str:

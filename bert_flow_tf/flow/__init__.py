@@ -6,7 +6,7 @@ Files in reading order:
 
     config          FlowConfig: levels, steps, coupling; config/ has the published settings
     keras           the Keras of the process, 3 or 2, and all that differs between the two
-    layer           FlowLayer: what every layer of the flow shares
+    layer           FlowLayer: the base class of the flow's layers
     actnorm         shift and scale of each dimension
     permutation     a fixed order, or an invertible 1x1 convolution
     coupling        one half of the dimensions moved by a network of the other half

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a layer imports its bijector at the first use
 
 
 class LayerBijector(tfb.AutoCompositeTensorBijector):
-  """The bijector of one `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
+  """Bijector of a `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(
     self, layer: "FlowLayer", dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None

@@ -40,7 +40,7 @@ def forward_and_log_det(
   levels: Levels, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar, as `chain_bijector`."""
-  # In a third of the operations: TensorFlow Probability evaluates the chain once for each of the two.
+  # A third of the operations of TensorFlow Probability, which evaluates the chain once for z and once for log|det|.
   seeds = dropout_seeds(dropout_seed)
   # `left` are the halves that leave as latents between levels; log-determinants of layers add up.
   left, log_dets = [], []
@@ -104,7 +104,7 @@ def level_weights(levels: Levels) -> dict[str, NamedWeight]:
 
 def latent_order(dim: int, n_levels: int) -> np.ndarray:
   """Returns the position of each latent before the last reordering, int32 [dim]."""
-  # In the original's order the halves that left come first, in order of leaving, then the rest.
+  # The original's order: the halves that left, in the order in which they left, then the rest.
   bounds = [dim >> level for level in range(n_levels)]
   left = [np.arange(inner, outer) for outer, inner in itertools.pairwise(bounds)]
   return np.concatenate([*left, np.arange(bounds[-1])]).astype(np.int32)

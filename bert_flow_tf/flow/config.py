@@ -10,7 +10,7 @@ from bert_flow_tf.io.files import read_json
 
 CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
-# Keys of the original's files with the only value that its code, or this one, can compute.
+# Keys of the original's files with the only value that the original or this package can compute.
 _FIXED = {"latent_architecture": "glow_resnet", "top_prior": "normal", "use_fp16": False}
 MAX_DEPTH = 1000  # steps per level
 _ACTNORM_INITS, _PERMUTATIONS = ("data", "glorot"), ("reverse", "random")

@@ -132,7 +132,7 @@ class CouplingNetwork(FlowLayer):
 
   def call(self, inputs: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """x [batch, inputs] -> [batch, units]; dropout_seed as in `FlowLayer.forward_and_log_det`."""
-    # Not by `__call__`: what Keras does around each layer took a quarter of the time that tracing a fit takes.
+    # `__call__` is not used: Keras' work around each layer took a quarter of the time that tracing a fit takes.
     return self._apply(inputs, NormalizedDense.call, dropout_seed)
 
   def initialize(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -245,7 +245,7 @@ class AdditiveCoupling(FlowLayer):
     super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.has_dropout = bool(dropout) or network is not None
     network = from_keras(network)
-    # In a function, as Keras would track a layer a second time.
+    # A function hides the layer from Keras, which would track it a second time.
     self._given_network = lambda: network
 
   def get_config(self) -> dict[str, object]:
@@ -259,13 +259,13 @@ class AdditiveCoupling(FlowLayer):
 
   def build(self, input_shape: Shape) -> None:
     """Creates the network for the halves of the last axis; raises FlowError if it is odd."""
-    # The first half decides how the second one moves.
+    # The network reads the first half and moves the second half.
     dim = last_dimension(input_shape)
     self.half, odd = divmod(dim, 2)
     if odd:
       expected = "a coupling halves its dimensions; expected an even number"
       raise FlowError(f"input_shape: {expected}, got {dim}", "input_shape")
-    # The network has one output for each dimension that it shifts, and a second one if it also scales.
+    # The network has one output per dimension for the shift, and one more per dimension if it also scales.
     units = self.half * self._outputs_per_dimension
     network = self._given_network()
     if network is None:

@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig, check_arguments
-from bert_flow_tf.flow.keras import DType, Layer, clone_in_progress, name_scope, registered
+from bert_flow_tf.flow.keras import DType, Layer, name_scope, registered
 from bert_flow_tf.flow.layer import FlowLayer, Network, Vectors, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
@@ -40,6 +40,9 @@ class Glow(FlowLayer):
   u is the embedding, z the latent, both [..., dim]. L levels of K steps (actnorm, permutation, coupling); between
   levels the second half of the dimensions leaves as latent. The paper's section 3.2; Kingma and Dhariwal 2018.
 
+  A model may use a flow twice, for its latents and in a `NegativeLogLikelihood`. `copy.deepcopy(model)` keeps the two
+  uses on one flow; Keras' `clone_model(model)` makes two flows with separate weights.
+
   Args:
     config: `FlowConfig`, or a dict of its keys.
     dim: dimensions of an embedding, a multiple of 2**n_levels.
@@ -48,8 +51,8 @@ class Glow(FlowLayer):
     permutation: "reverse" (the published code) or "random" (the paper); only if `config.permutation` is True.
     seed: integer that determines every initial weight, except in your `network`; None for new ones each time.
     dtype: "float32" or "float64". Under a policy of mixed precision the flow computes in the dtype of its weights.
-    name: of the Keras layer; None for a new one.
-    trainable: of the Keras layer.
+    name: name of the Keras layer; None for a new name.
+    trainable: whether the Keras layer is trainable.
     network: function from a number of outputs to a new Keras layer, for the couplings; None for `config`'s.
     base: distribution of the latents, a `tfd` of numbers or of vectors [dim] in the flow's dtype; None for a standard
       normal.
@@ -96,7 +99,7 @@ class Glow(FlowLayer):
     networks = iter(networks)
     # Each step draws its seed from one stream, so one seed determines all weights.
     seeds = seed_stream(seed)
-    # One flat list of layers: Keras saves no layers of a list in a list.
+    # One flat list of layers, because Keras does not save layers in nested lists.
     chain = []
     with name_scope(self.name):
       for level, step in itertools.product(range(config.n_levels), range(config.depth)):
@@ -106,7 +109,7 @@ class Glow(FlowLayer):
             build_part(layer, self.dim >> level)
         chain += layers
       self.state = self.add_weight(name="state", shape=[], dtype="int64", initializer="zeros", trainable=False)
-    self.chain = chain  # assigned whole: Keras 3 does not see what is added to a list
+    self.chain = chain  # assigned when it is complete: Keras 3 does not see layers that are added to a list later
     self.base = None
     if base is not None:
       from bert_flow_tf.flow.base import from_config, latent_distribution
@@ -142,7 +145,7 @@ class Glow(FlowLayer):
   def distribution(self) -> "tfp.distributions.Distribution":
     """Density of the embeddings: `tfd.TransformedDistribution` with log_prob [batch] in nats, and sample.
 
-    It uses the current weights, but caches its result for each tensor: get a new one after a training step.
+    It uses the current weights, but caches its result for each tensor: read the property again after a training step.
     """
     from tensorflow_probability import bijectors, distributions
 
@@ -266,8 +269,8 @@ class Glow(FlowLayer):
 
   @classmethod
   def from_config(cls, config: dict[str, Any]) -> "Glow":
-    """Returns a new flow with the arguments of `get_config`; in `clone_model` one for all layers that share it."""
-    return clone_in_progress(cls, config) or cls(**config)
+    """Returns a new flow with the arguments of `get_config`."""
+    return cls(**config)
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns every weight but `state` by its name in the original's checkpoint below `bert/flow/`."""

@@ -5,7 +5,6 @@ Nothing else in the package knows which Keras it has.
 
 import contextlib
 import os
-import sys
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -31,9 +30,9 @@ else:
 
 Shape: TypeAlias = Sequence[int | None] | tf.TensorShape  # of the inputs of a layer
 DType: TypeAlias = str | tf.DType | keras.mixed_precision.Policy | None
-# What a saved model calls a class of ours, so that Keras finds it without custom_objects.
+# Registers a class under a name that saved models hold, so that Keras finds the class without custom_objects.
 registered = keras.saving.register_keras_serializable("bert_flow_tf")
-# Of the names of weights.
+# Scope that prefixes the names of weights.
 name_scope = keras.name_scope if IS_KERAS_3 else tf.name_scope
 
 
@@ -98,7 +97,7 @@ def track_parts(layer: Layer) -> None:
 
 
 def _track_rest(part):
-  """Tracks the layers that a layer holds otherwise, in a dictionary for instance."""
+  """Tracks the layers that a layer holds outside of lists, for instance in a dictionary."""
   tracked = set()
   for child in part._trackable_children().values():
     tracked.add(id(child))
@@ -114,11 +113,11 @@ _shared: weakref.WeakValueDictionary[tuple[int, bool], Weight] = weakref.WeakVal
 
 
 def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Weight]:
-  """Returns existing variables, {name: variable}, as weights of a layer: who trains or loads these sets the variables.
+  """Returns weights of a layer on existing variables, {name: variable}: training or loading them sets the variables.
 
-  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, as an
-  optimizer would train two weights on a variable twice; but a frozen layer has others than a trainable one, as it sets
-  their `trainable`.
+  Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, because
+  an optimizer would train two weights on one variable twice. Frozen and trainable layers have separate weight objects,
+  because Keras sets `trainable` on them.
   """
   if not IS_KERAS_3:
     return list(variables.values())
@@ -136,7 +135,7 @@ def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[We
 
 
 def tf_variables(weights: Iterable[Weight]) -> list[tf.Variable]:
-  """Returns the variables of weights, each of which Keras 3 wraps in an object of its own."""
+  """Returns the variables of weights; Keras 3 wraps each variable in a separate object."""
   if IS_KERAS_3:
     return [weight._value for weight in weights]  # `value` may be a copy in another precision
   return list(weights)
@@ -150,22 +149,3 @@ def variables_of(layer: Layer) -> list[tf.Variable]:
     if id(weight) in trained or not variable.trainable:
       variables.append(variable)
   return variables
-
-
-def clone_in_progress(cls: type[Layer], config: Mapping[str, object]) -> Layer | None:
-  """Returns the layer of a configuration that a running `clone_model` has already made; None without one.
-
-  `clone_model` copies a layer that is in the model and also inside another layer twice; the two must stay one. Keras
-  tells a layer nothing of the call, so its clones are read from the stack.
-  """
-  function, clones = ("wrapped_clone_function", "cache") if IS_KERAS_3 else ("_copy_layer", "created_layers")
-  frame = sys._getframe()
-  while frame is not None and frame.f_code.co_name != function:
-    frame = frame.f_back
-  if frame is None:
-    return None
-  for clone in frame.f_locals[clones].values():
-    for part in parts_of(clone):
-      if type(part) is cls and part.get_config() == config:
-        return part
-  return None

@@ -87,8 +87,8 @@ class FlowLayer(Layer):
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new bijector over this layer's weights; forward is u -> z. The first tensor builds a new layer.
 
-    A bijector caches results by tensor identity: one that is kept while its weights are trained would return results
-    of the previous weights.
+    A bijector caches results by tensor identity: after a training step, an old bijector returns results of the previous
+    weights.
     """
     from bert_flow_tf.flow.bijectors import LayerBijector
 

@@ -19,7 +19,7 @@ class NegativeLogLikelihood(FlowLayer):
       model.fit(embeddings)
 
   Args:
-    flow: `Glow`, which may be used elsewhere in the model, too.
+    flow: `Glow`. The model may use the flow elsewhere too; `Glow` says how such a model is copied.
   """
 
   def __init__(self, flow: Glow, **kwargs: object) -> None:

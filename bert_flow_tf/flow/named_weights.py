@@ -16,7 +16,7 @@ class NamedWeight:
 
   weight: tf.Variable
   shape: tuple[int, ...]
-  original: bool = True  # False for what exists only in our own files
+  original: bool = True  # False for a weight that exists only in this package's files
 
   problem: ClassVar[str] = "has values that are not finite numbers"
 
@@ -52,7 +52,7 @@ class Signs(NamedWeight):
   problem = "has values other than 1 and -1"
 
   def convert(self, array: np.ndarray) -> np.ndarray | None:
-    """Returns the values; None if one is not a sign."""
+    """Returns the values; None if any value is not a sign."""
     if not np.isin(array, (-1, 1)).all():
       return None
     return super().convert(array)
@@ -73,7 +73,7 @@ class PermutationMatrix(NamedWeight):
 
 @dataclasses.dataclass(frozen=True)
 class PermutationIndices(PermutationMatrix):
-  """Permutation, [C] indices, in the original the matrix w [C, C] of z = u w."""
+  """A permutation, stored as indices [C]; the original stores the matrix w [C, C] of z = u w."""
 
   def read(self) -> np.ndarray:
     """Returns the permutation as a matrix of zeros and ones, float32 [C, C]."""

@@ -98,7 +98,7 @@ class SentenceTransformersAdapter:
 
     Raises:
       DataError: not str.
-      ConfigError: an argument is unknown, or asks for what this model does not have.
+      ConfigError: an argument is unknown, or the model does not support it.
       EncoderError, CalibrationError: an embedding is not finite.
     """
     check_sentence_transformers(others)

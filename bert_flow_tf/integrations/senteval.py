@@ -22,9 +22,9 @@ class SentEvalAdapter:
       engine = senteval.engine.SE({"task_path": FOLDER}, adapter.batcher, adapter.prepare)
       engine.eval(["STS12", "STSBenchmark"])
 
-  SentEval splits sentences at blanks. Here they are joined by single blanks again, and an empty one becomes ".", as in
-  SentEval's own examples. `prepare` embeds each distinct sentence of a task once, in batches of similar length;
-  `batcher` looks them up.
+  SentEval splits sentences at blanks. The adapter joins words by single blanks again, and an empty sentence becomes
+  ".", as in SentEval's own examples. `prepare` embeds each distinct sentence of a task once, in batches of similar
+  length; `batcher` looks the embeddings up.
 
   Args:
     model: a `SentenceModel`, or a function from a list of n str to an array [n, dim].

@@ -104,7 +104,7 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
   if "f1" in result:
     scores["f1"] = float(result["f1"])
   row = f"{task} test"
-  # Of a regression on top.
+  # Engines give a key "spearman" for scores of a regression on the embeddings.
   if "spearman" in result:
     row += ", trained"
   return {row: {**scores, "pairs": int(result.get("ntest", 0)), "reason": ""}}

@@ -19,14 +19,14 @@ from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.io.files import parse_json, write_bytes
 
 FORMAT_VERSION = 1
-# Two forms of one saved model, of which a folder has one: with a calibration, and without.
+# A folder holds a saved model with a calibration or without: one of these kinds.
 _MODELS = ("calibration", "model")
 _SETTINGS = "settings.json"
 _ARRAY = ".npy"
 
 
 class OtherReleaseError(BertFlowError):
-  """A file is whole, but of a release that this one does not read."""
+  """A file is complete, but this release does not read files of the release that wrote it."""
 
 
 def path_of(folder: str | os.PathLike, kind: str) -> pathlib.Path:

@@ -79,7 +79,7 @@ def chunks(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def check_sentence_transformers(arguments: Mapping[str, object]) -> None:
-  """Raises a ConfigError for an argument of `encode` that is unknown, or asks for what this model does not do."""
+  """Raises a ConfigError for an argument of `encode` that is unknown or that this model does not support."""
   for name, value in arguments.items():
     if name not in _IGNORED and name not in _NEUTRAL:
       raise ConfigError(f"{name}: encode has no such argument", argument=name)

@@ -1,7 +1,7 @@
 """SHA-256 checksums in the JSON file of a folder, so that a damaged file is noticed when the folder is loaded.
 
-The key `sha256` holds the digest of the other values, as `values`, and one of each other file by its name. A file
-without the key, as other programs write it, has no checksums. (`archive` has zip's own.)
+The key `sha256` holds the digest of the other values, as `values`, and a digest per other file, by its name. A file
+without the key, as other programs write it, has no checksums. (Files of `archive` have the checksums of zip.)
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any
 
 KEY = "sha256"
 _VALUES = "values"
-# What a user does who has changed a file on purpose.
+# Advice for a user who has changed a file on purpose.
 KEEP_CHANGES = f"copy or make it again, or remove the key {KEY} if the files were changed on purpose"
 
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
 import time
 from collections.abc import Iterator, Mapping
@@ -16,15 +15,7 @@ from bert_flow_tf.io.settings import Settings, changed_values, setting
 if TYPE_CHECKING:
   from _typeshed import DataclassInstance
 
-# Names of an encoder's folder within an experiment's folder.
-_OWN_FOLDERS = ("encoder", "model")
 _HASH_LENGTH = 8
-# First part of the names of static encoders.
-STATIC = "static:"
-# And of text encoders that are SavedModels.
-SAVED_MODEL = "saved_model:"
-# And of files of word vectors.
-WORD_VECTORS = "glove:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,34 +41,13 @@ class OutputSettings(Settings):
 
 
 def experiment_name(parts: Mapping[str, str], *settings: "DataclassInstance", **others: object) -> str:
-  """Returns the name of an experiment: the texts of {field: text}, and a hash of what else is not a default."""
+  """Returns the name of an experiment: the texts of {field: text}, and a hash of the other values unlike defaults."""
   changed = changed_values(*settings)
   rest = {name: value for name, value in changed.items() if name not in parts} | others
   texts = [text for text in parts.values() if text]
   if rest:
     texts.append(hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH])
   return "_".join(texts)
-
-
-def encoder_label(name: str) -> str:
-  """Returns an encoder's name in tables and folders' names: the last part of its path; of `encoder`, `model` two."""
-  if name.startswith(STATIC):
-    return f"static-{encoder_label(name.removeprefix(STATIC))}"  # TensorBoard gives a colon another meaning
-  path = pathlib.Path(name.removeprefix(SAVED_MODEL).removeprefix(WORD_VECTORS))
-  folder = path.expanduser()
-  if folder.is_dir():
-    path = folder.absolute()
-  if (path.name in _OWN_FOLDERS or path.name.isdigit()) and path.parent.name:  # a number is a version's
-    return f"{path.parent.name}-{path.name}"
-  return path.name
-
-
-def public_name(name: str) -> str:
-  """Returns an encoder's name without the path of a folder or file on this machine, which others have no use for."""
-  path = os.path.expanduser(name.removeprefix(STATIC).removeprefix(SAVED_MODEL))
-  if os.path.isabs(path) or os.path.exists(path) or os.path.isfile(f"{path}.index"):
-    return encoder_label(name)
-  return name
 
 
 class Stopwatch:

@@ -1,4 +1,8 @@
-"""Atomic writes of files and folders: after an error or a kill the old content is complete; JSON; locks of folders."""
+"""Atomic writes of files and folders: after an error or a kill the old content is complete; JSON; locks of folders.
+
+Content is written to `.NAME.writing`, which is then renamed. Its writer locks it, and a lock ends with its process: a
+second writer waits, and what a killed process left is overwritten.
+"""
 
 import contextlib
 import fcntl
@@ -6,22 +10,11 @@ import json
 import math
 import os
 import pathlib
-import re
-import secrets
 import shutil
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from bert_flow_tf.errors import ConfigError
-
-# Suffix of folders that are being replaced.
-_OLDER = ".older"
-# .NAME.HOST.PID.XXXXXXXX.writing; of other hosts that share the folder, nobody here knows which processes run.
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]*)\.(?P<pid>[0-9]+)\.[0-9a-f]{8}(\.writing|\.older)", re.ASCII)
-# {folder that this process owns: (its handle, the argument that named it)}
-_OWNED: dict[pathlib.Path, tuple[int, str]] = {}
-HOST = re.sub(r"[^\w-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
 
 
 def read_json(path: str | os.PathLike) -> Any:
@@ -56,31 +49,28 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:
   """Writes a file atomically."""
-  path = pathlib.Path(path)
-  clear_leftovers(path.parent, path.name)
   with writing(path) as file:
     file.write(content)
 
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
-  """Yields a file to write to, which gets its name when the block ends without an error; each writer has its own."""
-  temporary = _temporary(pathlib.Path(path))
+  """Yields a file to write to, which gets its name when the block ends without an error."""
+  path = pathlib.Path(path)
+  temporary = _temporary(path)
   try:
-    with temporary.open("xb") as file:
+    with _locked(temporary, _open_file) as handle, open(handle, "wb", closefd=False) as file:
+      os.ftruncate(handle, 0)
       with contextlib.suppress(OSError):  # a new file; one that is replaced keeps its permissions
         shutil.copymode(path, temporary)
       yield file
       file.flush()
-      os.fsync(file.fileno())
-    temporary.replace(path)
+      os.fsync(handle)
+      temporary.replace(path)
   except OSError as error:
     if error.filename == str(temporary):
       error.filename = os.fspath(path)  # the name that a user knows
     raise
-  finally:
-    with contextlib.suppress(OSError):  # a read-only file system, which the error above has named
-      temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -88,21 +78,23 @@ def temporary_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Yields an empty folder next to `folder`, to be renamed; it is deleted when the block ends, if it still exists."""
   folder = pathlib.Path(folder)
   folder.parent.mkdir(parents=True, exist_ok=True)
-  clear_leftovers(folder.parent, folder.name)
   temporary = _temporary(folder)
-  temporary.mkdir()
-  try:
+  with _locked(temporary, _open_folder):
+    for path in temporary.iterdir():
+      _delete(path)
     yield temporary
-  finally:
-    shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Yields an empty folder that replaces `folder` if the block ends without an error; else the old content stays."""
   folder = pathlib.Path(folder).resolve()
+  older = folder.with_name(f".{folder.name}.older")
   with temporary_folder(folder) as temporary:
-    older = temporary.with_suffix(_OLDER)
+    # An earlier process may have been killed between the two renames.
+    if older.exists() and not folder.exists():
+      older.rename(folder)
+    shutil.rmtree(older, ignore_errors=True)
     try:
       yield temporary
       if folder.exists():
@@ -116,64 +108,60 @@ def replaced_folder(folder: str | os.PathLike) -> Iterator[pathlib.Path]:
       shutil.rmtree(older, ignore_errors=True)
 
 
-def clear_leftovers(folder: str | os.PathLike, name: str | None = None) -> None:
-  """Deletes what killed processes of this host left in a folder, or only what was to become `name` in it."""
-  folder = pathlib.Path(folder)
-  if not folder.is_dir():
-    return
-  for path in list(folder.iterdir()):
-    match = _TEMPORARY.fullmatch(path.name)
-    if match is None or match["host"] != HOST or name not in (None, match["name"]) or _runs(int(match["pid"])):
-      continue
-    whole = folder / match["name"]
-    # Killed between the two renames of `replaced_folder`: the old one gets its name back.
-    if path.suffix == _OLDER and not os.path.lexists(whole):
-      with contextlib.suppress(OSError):  # another process was faster
-        path.rename(whole)
-    elif path.is_dir() and not path.is_symlink():
-      shutil.rmtree(path, ignore_errors=True)
-    else:
-      path.unlink(missing_ok=True)
+def temporary_name(name: str) -> str:
+  """Returns the name that a file or folder has until it is complete."""
+  return f".{name}.writing"
 
 
-def is_temporary(name: str) -> bool:
-  """Returns whether a name is the name of an incomplete file or folder that this package writes."""
-  return _TEMPORARY.fullmatch(name) is not None
+def _temporary(path: pathlib.Path) -> pathlib.Path:
+  return path.with_name(temporary_name(path.name))
 
 
-def check_owned() -> None:
-  """Raises a ConfigError if a folder that this process owns was moved, so that its path may be another run's."""
-  for folder, (handle, argument) in _OWNED.items():
-    if not _is_at(folder, handle):
-      message = f"{argument}={folder}: was moved or deleted during this run, which ends here; start it again"
-      raise ConfigError(message, argument)
-
-
-def _is_at(folder, handle):
-  """Returns whether an opened folder is still at its path."""
+@contextlib.contextmanager
+def _locked(temporary: pathlib.Path, open_: Callable[[pathlib.Path], int]) -> Iterator[int]:
+  """Yields the handle of a temporary file or folder with an exclusive lock; deletes it if it was not renamed."""
+  while True:
+    handle = open_(temporary)
+    with contextlib.suppress(OSError):  # a file system without locks
+      fcntl.flock(handle, fcntl.LOCK_EX)
+    if _is_at(temporary, handle):
+      break
+    os.close(handle)  # another writer has renamed or deleted it meanwhile
   try:
-    return os.path.samestat(os.fstat(handle), os.stat(folder))
+    yield handle
+  finally:
+    # After a rename, the name may belong to the next writer.
+    if _is_at(temporary, handle):
+      _delete(temporary)
+    os.close(handle)
+
+
+def _open_file(path: pathlib.Path) -> int:
+  return os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+
+
+def _open_folder(path: pathlib.Path) -> int:
+  while True:
+    path.mkdir(exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # another writer has renamed it meanwhile
+      return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _is_at(path: pathlib.Path, handle: int) -> bool:
+  """Returns whether an opened file or folder is still at its path."""
+  try:
+    return os.path.samestat(os.fstat(handle), os.stat(path))
   except (FileNotFoundError, NotADirectoryError):
     return False
 
 
-def _temporary(path):
-  return path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{secrets.token_hex(4)}.writing")
-
-
-def _runs(pid):
-  """Returns whether a process of this host runs; a killed one that no parent has waited for does not."""
-  with contextlib.suppress(OSError, IndexError):  # only Linux has the file
-    state = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0]
-    if state == "Z":
-      return False
-  try:
-    os.kill(pid, 0)
-  except ProcessLookupError:
-    return False
-  except (OSError, OverflowError):
-    return True  # of another user
-  return True
+def _delete(path: pathlib.Path) -> None:
+  """Deletes a file or folder, as far as the file system allows it."""
+  if path.is_dir() and not path.is_symlink():
+    shutil.rmtree(path, ignore_errors=True)
+    return
+  with contextlib.suppress(OSError):
+    path.unlink()
 
 
 @contextlib.contextmanager
@@ -198,15 +186,11 @@ def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
       raise ConfigError(f"{argument}={folder}: {message}", argument) from error
     except OSError:
       pass  # a file system without locks
-    _OWNED[folder] = handle, argument
     try:
       yield
     finally:
-      _OWNED.pop(folder, None)
+      with contextlib.suppress(OSError):  # not empty
+        for path in created:
+          path.rmdir()
   finally:
-    if not _is_at(folder, handle):
-      created = []
-    with contextlib.suppress(OSError):  # not empty
-      for path in created:
-        path.rmdir()
     os.close(handle)

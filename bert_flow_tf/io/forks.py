@@ -1,4 +1,4 @@
-"""Forks of a process that has used TensorFlow: there, TensorFlow waits forever."""
+"""Check for a fork of a process that has used TensorFlow; in the fork, TensorFlow would wait forever."""
 
 import os
 

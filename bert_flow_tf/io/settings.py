@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses whose fields give a runner's flags, an experiment's name and what resumed fits share."""
+"""Settings: frozen dataclasses whose fields give flags, an experiment's name and the values that resumed fits share."""
 
 import dataclasses
 import math

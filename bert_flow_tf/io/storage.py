@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO
 
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
@@ -18,7 +18,7 @@ _STANDARD_INPUT = ("-", "/dev/stdin")
 
 
 def is_local(path: str) -> bool:
-  """Returns whether a path is one of this machine."""
+  """Returns whether a path is on this machine."""
   return "://" not in path
 
 
@@ -41,7 +41,7 @@ def find(pattern: str) -> list[str]:
     names = glob.glob(name, recursive=True) if is_local(pattern) else system.glob(name)
   paths = []
   for name in sorted(names):
-    # Nor a pipe, which could be read only once.
+    # Folders are left out, and pipes, which could be read only once.
     if system.isfile(name):
       paths.append(name if is_local(pattern) else system.unstrip_protocol(name))
   return paths
@@ -74,7 +74,7 @@ def sizes(folder: str) -> dict[str, int]:
   return result
 
 
-def open_file(path: str) -> Any:
+def open_file(path: str) -> IO[bytes]:
   """Opens a file to read its bytes as they are stored; `-` is standard input, which is read whole."""
   if path in _STANDARD_INPUT:
     return io.BytesIO(_content(sys.stdin))
@@ -93,7 +93,7 @@ def open_file(path: str) -> Any:
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[Any]:
+def writing(path: str) -> Iterator[IO[bytes]]:
   """Yields a file to write to, which gets its name, and is on the disk, when the block ends without an error."""
   if is_local(path):
     with files.writing(path) as file:
@@ -123,6 +123,6 @@ def _system(path):
     system, name = fsspec.core.url_to_fs(path)
   except (ImportError, ValueError) as error:  # a protocol without its package, or unknown
     raise ConfigError(f"{path}: {error}") from error
-  # Of listings, which other processes change.
+  # Other processes change the folders whose listings fsspec caches.
   system.invalidate_cache()
   return system, name

@@ -24,5 +24,5 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def one_line(text: str) -> str:
-  """Returns text for Markdown: one line, in which names of models and files start no HTML."""
+  """Returns text as one line of Markdown; "<" in names of models and files does not start HTML."""
   return " ".join(text.split()).replace("<", "&lt;")

@@ -17,12 +17,13 @@ from bert_flow_tf.calibration.saving import saved_calibrations
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import DEFAULT_POOLING, EncoderSettings
+from bert_flow_tf.encoder.kinds import DEFAULT_POOLING, encoder_label, public_name
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult, task_result
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, original_eval_results
-from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, encoder_label, experiment_name, public_name
+from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, experiment_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.runs import result_files, sentences

@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.checkpoints.files import is_tf1_folder, is_tf1_prefix
 from bert_flow_tf.encoder.checkpoints.source import MODEL_NAMES
 from bert_flow_tf.encoder.pooling import check_trainable
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
@@ -40,6 +41,7 @@ class SiameseParts:
       memory_growth=settings.gpu_memory_growth,
       all_gpus=True,
     )
+    self.encoder: SentenceEncoder
     self.model: SentenceModel
     self.classifier: Any = None
     # {part: (number of variables that came from the encoder's checkpoint, of all)}
@@ -106,7 +108,7 @@ class SiameseParts:
       # Mixed precision rounds the float32 weights in each call.
       arguments["precision"] = "float32"
     with self.strategy.scope():
-      encoder = SentenceEncoder.from_pretrained(name, **arguments)
+      encoder = SentenceEncoder.load(EncoderSettings.of(name, **arguments))
     encoder.check_has_transformer("be trained")
     encoder.check_max_seq_length(embedding.max_seq_length)
     embedding.check_lower_case(encoder.tokenizer)
@@ -118,6 +120,7 @@ class SiameseParts:
 
   def use(self, encoder: SentenceEncoder, flow: Any) -> None:
     """Makes `model` of an encoder and a flow, or None for no flow."""
+    self.encoder = encoder
     self.model = SentenceModel(encoder, flow, cache=self.embedding.cached_dir, **self.embedding.model_arguments())
 
   def embed(self, encoder: SentenceEncoder, sets: list[SentencePairs], cache: str | None = None) -> Embeddings:
@@ -127,11 +130,11 @@ class SiameseParts:
 
   def write_checkpoint(self, folder: pathlib.Path, step: int, flow: Glow | None = None) -> None:
     """Writes a published checkpoint, of the model's flow unless a flow is given; none unless it is a BERT."""
-    if not self.model.encoder.is_bert:
+    if not self.encoder.is_bert:
       return
     if flow is None and self.model.flow is not None:
       flow = self.model.flow.flow
-    write_training_checkpoint(folder, step, self.model.encoder, flow, self.classifier)
+    write_training_checkpoint(folder, step, self.encoder, flow, self.classifier)
 
 
 def prefix_of(name: str) -> str:

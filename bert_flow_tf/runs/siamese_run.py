@@ -13,12 +13,13 @@ from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.encoder.checkpoints.files import tf1_prefixes_in
+from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
 from bert_flow_tf.io import checksums, files
-from bert_flow_tf.io.experiment import Stopwatch, public_name
+from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.runs import result_files, sentences, siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
@@ -109,14 +110,14 @@ class SiameseRun:
     """Returns the embeddings of pairs, without flow and low_dim; from an earlier call if it had all sentences."""
     embeddings = find_embeddings(SentencePairs.concatenate(sets), self._embedded)
     if embeddings is None:
-      embeddings = self.parts.embed(self.parts.model.encoder, sets, self._embedding.cached_dir)
+      embeddings = self.parts.embed(self.parts.encoder, sets, self._embedding.cached_dir)
       self._embedded.append(embeddings)
     return embeddings
 
   def _embed_untrained(self, sets):
     """Embeds the sentences of pairs with the encoder that the training started from; None if that has no score."""
     before = self.facts.get("encoder_sha256_before")
-    if self._task.labels or before in (None, self.parts.model.encoder.weights_checksum):
+    if self._task.labels or before in (None, self.parts.encoder.weights_checksum):
       return None
     try:
       encoder = self.parts.load_encoder(prefix_of(self._embedding.encoder_name))

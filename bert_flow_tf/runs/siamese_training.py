@@ -37,7 +37,7 @@ class SiameseTraining:
     # An error comes before any work.
     num_steps(len(self._selection.pairs), settings.train_batch_size, settings.num_train_epochs)
     parts.load(parts.embedding.encoder_name, to_be_trained=True)
-    encoder = parts.model.encoder
+    encoder = parts.encoder
     before, devices = encoder.weights_checksum, log_devices(parts.strategy)
     pairs = f"{self._selection.labeled} labeled and {self._selection.unlabeled} other pairs"
     logging.info("training on %s (%s); results in %s", pairs, parts.task.source, folder)
@@ -77,7 +77,7 @@ class SiameseTraining:
   def _fit_flow(self):
     """Fits a new flow on embeddings of a frozen encoder; returns facts of the fit."""
     settings, parts, pairs = self._settings, self._parts, self._selection.pairs
-    parts.use(parts.model.encoder, None)  # the fitter makes a flow of the same seed
+    parts.use(parts.encoder, None)  # the fitter makes a flow of the same seed
     model = parts.model
     check_flow(settings, model.dim, len(pairs))
     with self._watch.timing("embedding"):
@@ -99,7 +99,7 @@ class SiameseTraining:
   def _fine_tune(self):
     """Trains encoder, classifier and flow step by step through BERT; returns facts of the training."""
     settings, parts, selection = self._settings, self._parts, self._selection
-    encoder, calibration = parts.model.encoder, parts.model.calibration
+    encoder, calibration = parts.encoder, parts.model.calibration
     if not settings.frozen:
       encoder.compute_in(parts.embedding.precision, frozen=False)
     losses = SiameseLosses(
@@ -150,7 +150,7 @@ class SiameseTraining:
   def _dev_score(self):
     """Returns the score of the weights in training; they are not cached, as they do not occur again."""
     parts = self._parts
-    embeddings = parts.embed(parts.model.encoder, [parts.task.splits["dev"]])
+    embeddings = parts.embed(parts.encoder, [parts.task.splits["dev"]])
     return siamese_scores.dev_score(parts.task, parts.model, embeddings, parts.classifier, self._settings.as_published)
 
   def _describe(self):

@@ -5,7 +5,7 @@ Clients need no TensorFlow over REST, so they are imported from their module.
 
 Files in reading order:
 
-    signatures     the table of what a served model computes
+    signatures     the table of a served model's functions
     served_model   the functions of the table as graphs
     settings       ExportSettings, and the files of a version
     export         export_model: writes a version, after a comparison with Python

@@ -57,14 +57,14 @@ class Client:
       self._close()
 
   def embed(self, texts: Texts) -> np.ndarray:
-    """Returns the calibrated embeddings of n texts, float32 [n, output_dim]; [0, 0] without texts. In one request.
+    """Returns the calibrated embeddings of n texts by one request, float32 [n, output_dim]; [0, 0] without texts.
 
-    `texts` may be what `SentenceModel.encode` takes: a list of str, a string tensor, a column of Arrow, ...
+    `texts`: any texts that `SentenceModel.encode` takes: a list of str, a string tensor, a column of Arrow, ...
     """
     return self._numbers("serving_default", [check_sentences(texts, "texts")], 2).astype(np.float32)
 
   def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Returns the cosine of the calibrated embeddings of each pair. In one request."""
+    """Returns the cosine of the calibrated embeddings of each pair, by one request."""
     sides = check_pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
     return self._numbers("similarity", list(sides), 1).tolist()
 

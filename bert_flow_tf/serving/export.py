@@ -20,10 +20,10 @@ from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.saving import as_calibration
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
+from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
-from bert_flow_tf.io.experiment import public_name
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
@@ -41,8 +41,8 @@ from bert_flow_tf.serving.settings import (
 # Version of the format of metadata.json.
 _FORMAT_VERSION = 1
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy")
-# Rows of warm-up requests. The first request of a signature is the slow one; a second size prepares operations that
-# depend on the shape.
+# Rows of warm-up requests. The first request of a signature is slow. A second size prepares operations that depend on
+# the shape.
 _WARMUP_ROWS = (1, 8)
 # Reference: the largest number of rows that are embedded, and the quantiles of their bits per dimension.
 _MAX_REFERENCE_ROWS = 1024
@@ -61,7 +61,7 @@ model_config_list {{
   }}
 }}
 """
-# For --monitoring_config_file: numbers and times of requests, for Prometheus, at this path of the REST port.
+# File for --monitoring_config_file: Prometheus reads numbers and times of requests at this path of the REST port.
 _MONITORING_TEXT = """\
 prometheus_config { enable: true, path: "/monitoring/prometheus/metrics" }
 """
@@ -200,7 +200,7 @@ def _describe(folder, served, settings, about):
 
 
 def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, object]) -> dict:
-  """Returns the content of metadata.json; `about` are further entries, among them the version."""
+  """Returns the content of metadata.json; `about`: further entries, including `version`."""
   calibration: dict[str, object] = {"name": served.name, **served.sizes}
   without = ["log_prob and inverse: the calibration is not a flow"]
   if served.flow is not None:

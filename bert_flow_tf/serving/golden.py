@@ -44,7 +44,7 @@ def answer(functions: Functions, served: ServedCalibration) -> dict[str, dict]:
     inputs, tensors = {}, {}
     for index, (key, tensor) in enumerate(signature.inputs.items()):
       if tensor.is_source:
-        # A second input gets the rows rotated by one place.
+        # Rotate the rows by the input's number, so that the two inputs of a signature differ.
         inputs[key] = list(rows[index:]) + list(rows[:index])
         tensors[key] = tf.constant(inputs[key])
     if inputs:
@@ -73,7 +73,7 @@ def compare(answers: dict[str, dict], served: ServedCalibration) -> dict[str, fl
   elif isinstance(served, ServedModel) and _IDS in answers and served.sizes["dim"]:
     ids, lengths = _ids(served)
     pooled = served.pooled_of_ids(ids, lengths).numpy()
-  # From the exported model's embeddings: a whitening would magnify the rounding differences of the encoder.
+  # Calibrate the exported model's embeddings: a whitening would magnify the rounding differences of Python's encoder.
   sentences = [_rows(served)] if isinstance(served, ServedModel) else []
   calibrated = served.model.transform(pooled, *sentences)
   if served.normalize:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps
+from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
@@ -162,9 +163,9 @@ class ServedModel(ServedCalibration):
   def __init__(self, model: SentenceModel, normalize: bool):
     dim = model.dim if model.reads_embedding else 0
     super().__init__(model, model.steps, dim, model.output_dim, normalize)
-    self._encoder: Any = model.encoder_graph()
-    self.variables = self._encoder.variables + self.variables
-    self.trainable_variables = self._encoder.trainable_variables() + self.trainable_variables
+    self._encoder = model.encoder_graph()
+    self.variables = [*self._encoder.variables, *self.variables]
+    self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
     # A static encoder or a SavedModel may read whole texts: the longest decides how many rows are computed at once.
     width = min(model.max_seq_length, _MAX_WIDTH)
     self._rows_at_once = max(1, _MAX_TOKENS // width)
@@ -182,16 +183,17 @@ class ServedModel(ServedCalibration):
       "embed_ids_fixed": self._embed_ids_fixed,
       "embed_examples": self._embed_examples,
     }
-    if self._encoder.takes_ids:
+    # Without tokens the texts go to the encoder as they are.
+    self._tokens = self._encoder if isinstance(self._encoder, EncoderGraph) else None
+    if self._tokens is not None:
       ids, lengths = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
-      self._pooled = tf.function(self._encoder.of_ids, [ids, lengths], autograph=False)
+      self._pooled = tf.function(self._tokens.of_ids, [ids, lengths], autograph=False)
       self._calibrated_tokens = tf.function(self._calibrate_tokens, [ids, lengths], autograph=False)
 
   def module(self) -> tf.train.Checkpoint:
     """See the base class."""
     module = super().module()
-    if not self._encoder.takes_ids:
-      self._encoder.track(module)
+    self._encoder.track(module)
     return module
 
   def embed(self, rows: Sequence[str] | np.ndarray) -> np.ndarray:
@@ -213,18 +215,18 @@ class ServedModel(ServedCalibration):
     return tf.clip_by_value(_MAX_TOKENS // tf.maximum(longest, 1), 1, _MAX_TOKENS // _SHORT_WIDTH)
 
   def _pooled_of(self, text: tf.Tensor) -> tf.Tensor:
-    if not self._encoder.takes_ids:
-      return self._encoder.of_text(text)
-    return self._pooled(*self._encoder.tokenizer(text))
+    if self._tokens is None:
+      return self._encoder.features(text)[0]
+    return self._pooled(*self._tokens.tokenizer(text))
 
   def pooled_of_ids(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Returns the embeddings before calibration of ids int32 [n, seq_len] and lengths int32 [n], float32 [n, dim]."""
     return self._pooled(tf.constant(ids), tf.constant(lengths))
 
   def _embed(self, text: tf.Tensor) -> Outputs:
-    if not self._encoder.takes_ids:
+    if self._tokens is None:
       return super()._embed(text)
-    return (self._calibrated_tokens(*self._encoder.tokenizer(text)),)
+    return (self._calibrated_tokens(*self._tokens.tokenizer(text)),)
 
   def _calibrate_tokens(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return apply_steps(self._steps, Features(self._pooled(ids, lengths), ids, lengths))
@@ -236,7 +238,8 @@ class ServedModel(ServedCalibration):
     # TensorFlow Lite has no lists of tensors.
     lengths = _checked_lengths(ids, lengths)
     mask = tf.sequence_mask(lengths, self.sizes["max_seq_length"], tf.int32)
-    features = Features(self._encoder.of_fixed_width(ids, mask), ids, lengths, lite=True)
+    assert self._tokens is not None, "a signature of encoders with tokens"
+    features = Features(self._tokens.of_fixed_width(ids, mask), ids, lengths, lite=True)
     return (apply_steps(self._steps, features),)
 
   def _embed_examples(self, examples: tf.Tensor) -> Outputs:

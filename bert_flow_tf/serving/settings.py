@@ -23,7 +23,7 @@ MONITORING = "assets.extra/monitoring.config"
 
 
 class ExportError(BertFlowError):
-  """A SavedModel cannot be written, or does not compute what it should."""
+  """A SavedModel cannot be written, or its answers differ from the model's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

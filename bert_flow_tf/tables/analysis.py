@@ -114,7 +114,7 @@ def _lexical_row(title, name, points, published):
   correlations = {_EDITS: [], _GOLD: []}
   for numbers in points:
     similarities, gold = numbers[name], numbers[_GOLD]
-    # Of the same pairs: those with gold.
+    # Both correlations use the same pairs, the pairs with gold.
     edits = np.where(np.isnan(gold), np.nan, numbers[_EDITS])
     correlations[_EDITS].append(correlation(similarities, edits))
     correlations[_GOLD].append(correlation(similarities, gold))
@@ -221,8 +221,9 @@ def frequency_groups(
 ) -> list[dict[str, float]]:
   """Returns the columns of Table 1 of Li et al. 2020, {row: mean over a group of words by rank of frequency}."""
   # `order` has the rows of `embeddings` [vocab, dim] by falling frequency, int [ranked]; neighbors are among all rows.
-  # With the nearest by l2-distance for the dot products, too, the paper's norms, distances and dot products would
-  # contradict each other. A word's value is the mean over its k neighbors, a group's the mean over its words.
+  # Dot products have neighbors of their own, the nearest by dot product: with the nearest by l2-distance, the paper's
+  # norms, distances and dot products would contradict each other. A word's value is the mean over its k neighbors, a
+  # group's the mean over its words.
   embeddings, order = np.asarray(embeddings, np.float64), np.asarray(order)
   ranked = [order[first:end] for first, end in groups]
   words = np.unique(np.concatenate(ranked))
@@ -257,7 +258,7 @@ def _neighbors(embeddings, rows, count):
   with Progress(len(rows), work="finding neighbors", unit="word") as progress:
     for start in range(0, len(rows), piece):
       block = rows[start : start + piece]
-      itself = np.arange(len(block)), block  # a word is not its own neighbor, an equal one is
+      itself = np.arange(len(block)), block  # a word is not its own neighbor; another word with an equal row is
       # |a - b|^2 less |a|^2, which is the same for all b.
       squared = squares - 2 * (centered[block] @ centered.T)
       squared[itself] = np.inf

@@ -246,7 +246,7 @@ def with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cel
   for cell in of_sets:
     if not cell.defined:
       return {**cells, MEAN: dataclasses.replace(mean, reason=cell.reason)}
-  # One mean for each seed.
+  # A mean per seed.
   values = np.mean([cell.values for cell in of_sets], axis=0)
   return {**cells, MEAN: dataclasses.replace(mean, values=tuple(values.tolist()))}
 

@@ -1,4 +1,4 @@
-"""Table Choice: scores of settings that were chosen on other sets than the one that they are evaluated on."""
+"""Table Choice: scores on a set of the settings that were chosen on the other sets."""
 
 import itertools
 import math

@@ -17,10 +17,10 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers.lines import lines
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.other.word_vectors import PREFIX, WordVectors, wanted_words
+from bert_flow_tf.encoder.kinds import STATIC, encoder_label, split_name
+from bert_flow_tf.encoder.other.word_vectors import WordVectors, wanted_words
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.io.experiment import encoder_label
 from bert_flow_tf.progress import counted
 from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.training.settings import FlowSettings
@@ -84,7 +84,7 @@ class Inputs:
     tasks = name.removeprefix(_TARGET_OF).split(",")
     if len(tasks) == 1:
       return load_flow_corpus(TARGET, self.tasks[tasks[0]])
-    # Several sets, one after the other.
+    # Join several sets.
     pairs, sources = [], []
     for task in tasks:
       corpus = self.corpus(TARGET, task)
@@ -143,7 +143,7 @@ class Inputs:
 def _sample(path, sentences):
   """Returns the corpus of some distinct lines of a text file, neighbors as pairs, drawn with a fixed seed.
 
-  A line that is one of the sentences, but for case and punctuation, is left out.
+  Lines that equal a sentence except for case and punctuation are left out.
   """
   distinct = dict.fromkeys(line for _, line in lines(path, empty="skip"))
   evaluated = set(map(_letters, sentences))
@@ -167,11 +167,11 @@ def _letters(text):
 
 
 def load_encoder(name: str, inputs: Inputs) -> Any:
-  """Returns the encoder of a name; of a file of word vectors, glove:FILE, only the words of the tasks."""
+  """Returns the encoder of a name; from a file of word vectors, glove:FILE, only the words of the tasks are read."""
   if kind_of(name) is not Kind.WORDS:
     return _load_bert(name, inputs.embedding)
   words = wanted_words(inputs.sentences())
-  vectors = WordVectors.from_file(os.path.expanduser(name.removeprefix(PREFIX)), words)
+  vectors = WordVectors.from_file(os.path.expanduser(split_name(name)[1]), words)
   from bert_flow_tf.encoder.other.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
 
   return WordEncoder(EncoderSettings.of(name), vectors)
@@ -185,7 +185,7 @@ def change_encoder(
   from bert_flow_tf.encoder.text.token_weights import make_token_weights
 
   if static:
-    return _load_bert(f"static:{encoder.name}", settings, token_weights)
+    return _load_bert(f"{STATIC.prefix}{encoder.name}", settings, token_weights)
   weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)
   changed = dataclasses.replace(encoder.settings, token_weights=token_weights)
   return SentenceEncoder(encoder.loaded, encoder.tokenizer, weights, changed)
@@ -208,7 +208,7 @@ def _load_bert(name, settings, token_weights=None):
 def label_of(name: str) -> str:
   """Returns the name of an encoder in the tables."""
   if kind_of(name) is Kind.WORDS:
-    return pathlib.Path(name.removeprefix(PREFIX)).name.removesuffix(".txt").removesuffix(".vec")
+    return pathlib.Path(split_name(name)[1]).name.removesuffix(".txt").removesuffix(".vec")
   return encoder_label(name)
 
 

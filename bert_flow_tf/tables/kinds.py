@@ -3,8 +3,7 @@
 import enum
 from typing import NamedTuple
 
-from bert_flow_tf.encoder.other.word_vectors import PREFIX
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC
+from bert_flow_tf.encoder import kinds
 
 
 class Kind(enum.Enum):
@@ -17,7 +16,12 @@ class Kind(enum.Enum):
   TUNED = "encoder that was fine-tuned on NLI, of the argument nli_model"
 
 
-_KINDS = {STATIC: Kind.STATIC, SAVED_MODEL: Kind.SAVED_MODEL, PREFIX: Kind.WORDS}
+_KINDS = {
+  kinds.TRANSFORMER: Kind.BERT,
+  kinds.STATIC: Kind.STATIC,
+  kinds.SAVED_MODEL: Kind.SAVED_MODEL,
+  kinds.WORD_VECTORS: Kind.WORDS,
+}
 
 
 class EncoderName(NamedTuple):
@@ -31,7 +35,5 @@ def kind_of(name: str, is_tuned: bool = False) -> Kind:
   """Returns the kind of an encoder of the argument `model`, or of `nli_model` with `is_tuned`."""
   if is_tuned:
     return Kind.TUNED
-  for prefix, kind in _KINDS.items():
-    if name.startswith(prefix):
-      return kind
-  return Kind.BERT
+  kind, _ = kinds.split_name(name)
+  return _KINDS[kind]

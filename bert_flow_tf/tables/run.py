@@ -114,7 +114,7 @@ def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mappi
     notes.append(note("(paper x, y)"))
   if any(cell.spread is not None for cell in cells):
     notes.append(f"±: {TERMS['±']}, {seeds[0]} to {seeds[-1]}.")
-  # The best cell of each column that has one.
+  # The best cells, in the columns that have a best cell.
   best = {}
   if spec.unranked_columns is not None:
     for column in content.columns:

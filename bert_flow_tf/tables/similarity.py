@@ -77,7 +77,7 @@ def make_qnli(request: TableRequest) -> TableContent:
       numbers.append(f"{counts[-1]:,} of {full:,} {split}")
     if counts != list(_QNLI.values()):
       fitted = f"{sum(counts):,} of {sum(_QNLI.values()):,} pairs"
-      # Before the note of the corpus NLI.
+      # This note comes before the note of the corpus NLI.
       missing = f"{PART_OF_QNLI}: {', '.join(numbers)} pairs."
       notes.insert(1, f"{missing} {FITTED_ON_PART} {fitted}.")
   return TableContent(("AUC",), _rows(request, recipes), notes + not_tuned(request))
@@ -120,7 +120,7 @@ def make_seeds(request: TableRequest) -> TableContent:
 
 
 def make_transfer(request: TableRequest) -> TableContent:
-  """Makes the table of flows that are fitted on the sentences of one set and evaluated on another."""
+  """Makes the table of flows that are fitted on the sentences of a set and evaluated on a different set."""
   # A row for each corpus; on the set of its row, a flow is fitted on the sentences that it is evaluated on.
   recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
   notes = [WEIGHTED]
@@ -182,7 +182,7 @@ def _corpus_name(corpus: str) -> str:
 
 
 def only_embedding_notes(request: TableRequest) -> list[str]:
-  """Returns notes on encoders that have one embedding."""
+  """Returns notes on encoders with a single pooling."""
   titles = [bench.title for bench in request.benches if bench.only_embedding and bench.kind is not Kind.WORDS]
   if not titles:
     return []

@@ -217,7 +217,7 @@ class Table:
     return encoder or OURS, row.name.removeprefix(encoder).lstrip(", ")
 
   def _best_cells(self):
-    """Returns {(number of the row, column)} of the best of each encoder's cells, as they are rounded."""
+    """Returns {(number of the row, column)} of the best rounded cell per encoder and column."""
     groups = {}
     for number, row in enumerate(self.rows):
       for column, kind in self.best.items():
@@ -227,7 +227,7 @@ class Table:
           if kind == NEAREST_0:
             score = -abs(score)
           groups.setdefault((self._encoder_and_name(row)[0], column), {})[number] = score
-    # A column whose cells are all equal has no best one.
+    # A column whose cells are all equal has no best cell.
     best = set()
     for (_, column), scores in groups.items():
       highest = max(scores.values())
@@ -298,7 +298,7 @@ class PaperTable:
   rows: tuple[PaperRow, ...]
 
   def match(self, calibration: str, nli_tuned: bool = False, **ours: str | None) -> PaperRow | None:
-    """Returns the paper's row, not a cited one, that ours is compared with, or None; a None in it matches any value."""
+    """Returns the paper's row, not a cited row, to compare our row with, or None; a None in it matches any value."""
     for row in self.rows:
       same = (row.calibration, row.nli_tuned, row.cited) == (calibration, nli_tuned, False)
       if same and all(getattr(row, field) in (None, value) for field, value in ours.items()):

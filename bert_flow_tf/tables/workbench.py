@@ -1,4 +1,4 @@
-"""Scores of one encoder, for the rows of all tables: its embeddings, fitted models and stored results."""
+"""Scores of an encoder for the rows of all tables: its embeddings, fitted models and stored results."""
 
 import dataclasses
 import functools
@@ -106,7 +106,7 @@ class Store:
 
   def kept(self, key: Mapping[str, object], compute: Callable[[], object]) -> Any:
     """Returns `compute()` as JSON values (None for NaN), from the file of the key if there is one."""
-    # The key has everything that decides the result, but the versions of the packages, which are added.
+    # The key holds everything else that decides the result; the versions of the packages are added.
     key = plain({**key, "versions": self._versions})
     file = pathlib.Path(self._folder) / f"{_digest(key)[:32]}.json"
     try:
@@ -124,7 +124,7 @@ class Store:
 
 
 class Workbench:
-  """Scores of one encoder; computes each result once.
+  """Scores of an encoder; computes each result once.
 
   Args:
     encoder: a `SentenceEncoder` or a `WordEncoder`.

@@ -26,7 +26,7 @@ def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
   # coupling_dropout is 0, as no variable depends on it, and actnorm_init the published runner's.
   steps = _steps(variables)
   last_level, last_step = max(steps)
-  # All steps are alike, so that the first one tells the layers.
+  # All steps have the same layers; read them from the first step.
   first = steps[0, 0]
   coupling = "additive"
   activation = "relu"
@@ -55,7 +55,7 @@ def make_flow(variables: Mapping[str, np.ndarray]) -> Glow:
 
 
 def start_as_published(flow: Glow, seed: int) -> None:
-  """Sets the 1x1 convolutions of a flow to what the published code starts from, in the order of its draws."""
+  """Sets the 1x1 convolutions of a flow to the published code's initial values, in the order of its draws."""
   # Its rotations come from numbers in [0, 1), not from normal ones, so that they favor a direction.
   draws = np.random.RandomState(seed)
   variables = flow.tf1_variables()

@@ -65,7 +65,7 @@ def write_folders(
   )
   with replaced_folder(output_path) as writing:
     save_encoder(SentenceEncoder.load(settings, do_lower_case), writing / ENCODER)
-    encoder = SentenceEncoder.from_pretrained(str(writing / ENCODER))
+    encoder = SentenceEncoder.load(EncoderSettings.of(str(writing / ENCODER)))
     encoder.name = str(output_path / ENCODER)  # the name in identities and messages
     identity = None
     if fitted:
@@ -107,7 +107,7 @@ def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, li
   shapes = checkpoint.shapes
   names: dict[str, list[str]] = {ENCODER: [], FLOW: [], CLASSIFIER: []}
   left_out = {}
-  # What no other part claims must be the encoder's: a variable of unknown use is an error, not left out.
+  # A variable that no other part claims must belong to the encoder: a variable of unknown use is an error.
   for name in sorted(shapes):
     kind = tf1_names.left_out(name, shapes)
     if kind:

@@ -14,7 +14,7 @@ from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.tf1.write import write_config
 from bert_flow_tf.training.siamese.objectives import Classifier
 
-# As TensorFlow's Estimator.
+# Number of the newest checkpoints that are kept, as by the original's Estimator.
 KEPT = 3
 _NAME = "model.ckpt-"
 

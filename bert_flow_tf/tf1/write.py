@@ -10,6 +10,7 @@ from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG
 from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
@@ -39,7 +40,7 @@ def write_model(
   if classifier_folder:
     with naming("classifier_folder"):
       classifier = fitted[f"classifier_folder={classifier_folder}"] = Classifier.load(classifier_folder)
-  model = SentenceEncoder.from_pretrained(encoder, cache_dir=cache_dir, revision=revision)
+  model = SentenceEncoder.load(EncoderSettings.of(encoder, cache_dir=cache_dir, revision=revision))
   _check_encoder(fitted, model, allow_other_encoder)
   glow = None if flow is None else without_scale(flow)
   variables = tf1_checkpoint.model_variables(model, glow, classifier)
@@ -74,12 +75,12 @@ def _check_encoder(
   known = [identity for identity in identities if isinstance(identity, EncoderIdentity)]
   if not known:
     return
-  # All must have been fitted with the pooling of the first one.
+  # All parts must have been fitted with the pooling of the first part.
   settings = known[0].settings.model_arguments()
   embeddings = encoder.identity(**settings)
   full = encoder.dim(settings["sentence_embedding_type"])
   for where, part in fitted.items():
-    # A flow takes the full width; a classifier what low_dim leaves of it.
+    # A flow takes the full width; a classifier takes `low_dim` dimensions.
     dim = full
     if isinstance(part, Classifier):
       dim = settings["low_dim"] or full
@@ -87,7 +88,7 @@ def _check_encoder(
 
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
-  """Writes bert_config.json, vocab.txt and tokenizer_config.json; the last one is ours and says the letter case."""
+  """Writes bert_config.json, vocab.txt and tokenizer_config.json, which is not Google's and says the letter case."""
   config = google.google_config(encoder.bert.config)
   expected = {name: config[name] for name in google.DEFAULTS}
   expected["hidden_act"] = encoder.bert.config.hidden_act
@@ -111,7 +112,7 @@ def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
     for name, content in contents.items():
       if not (folder / name).exists():
         write_bytes(folder / name, content)
-    # The last one: where it exists, a killed process has written the others too. It holds their checksums.
+    # bert_config.json is written last, with the checksums of the other files: if it exists, the others are complete.
     path = folder / GOOGLE_CONFIG
     if not path.exists():
       write_bytes(path, _json(checksums.sealed(config, folder, list(contents))))

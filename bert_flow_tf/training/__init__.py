@@ -4,7 +4,7 @@ It knows no task, page or results folder. `Fitter` is the fit of `SentenceModel.
 
 Files in reading order:
 
-    settings            FlowSettings: what decides a fit
+    settings            FlowSettings: the settings that decide a fit
     fit_rows            the rows of a fit: sentences or vectors
     fitter              Fitter: the fit of any calibration on them; choice has `calibration=auto`
     linear_fit          calibrations without steps

@@ -39,7 +39,7 @@ def fit_calibration(
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose
       it.
     strategy: see `SentenceModel.fit`.
-    folder: of the flow's checkpoints and TensorBoard events; None for none. A stopped fit is resumed from there.
+    folder: folder of the flow's checkpoints and TensorBoard events, from which a stopped fit is resumed; None for none.
     show_progress: whether the flow's fit shows its progress.
     **settings: fields of `training.settings.FlowSettings`, for the flow alone.
 

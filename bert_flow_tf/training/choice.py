@@ -11,7 +11,7 @@ from bert_flow_tf.calibration.low_dim import low_dim
 from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.encoder.identity import EncoderIdentity
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.mixtures import make_mixtures
@@ -45,7 +45,7 @@ class Choice:
 
 
 def choose_calibration(
-  encoder: SentenceEncoder,
+  encoder: TextEncoder,
   identity: EncoderIdentity,
   sentences: Sequence[str],
   rows: np.ndarray,
@@ -61,7 +61,7 @@ def choose_calibration(
   originals = encoder.embed_ids(mixtures.originals, identity.sentence_embedding_type, batch_size)
   mixed = encoder.embed_ids(mixtures.mixed, identity.sentence_embedding_type, batch_size)
 
-  # Fit each candidate, and compare what it makes of the sentences and their mixtures.
+  # Fit each candidate, and compare the calibrated sentences with their calibrated mixtures.
   fitted, scores = {}, {}
   for name in AUTO_CANDIDATES:
     calibration = make_calibration(name).fit(rows)

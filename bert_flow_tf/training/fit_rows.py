@@ -8,7 +8,8 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.task_scores import Embeddings
@@ -32,7 +33,7 @@ class FitSentences:
     batch_size: largest number of sentences embedded at once.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     show_progress: see `SentenceEncoder.encode`.
-    key: what tells these sentences from others of the same `Fitter`; by default nothing equals it.
+    key: identifies these sentences among others of the same `Fitter`; the default is unique.
 
   Attributes:
     occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
@@ -41,7 +42,7 @@ class FitSentences:
 
   def __init__(
     self,
-    encoder: SentenceEncoder,
+    encoder: TextEncoder,
     identity: EncoderIdentity,
     sentences: list[str] | tuple[list[str], list[str]],
     *,
@@ -98,7 +99,7 @@ class FitSentences:
   def flow_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs | SentencePairsWithDropout:
     """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
     pairs = self.pairs
-    if self._encoder_dropout:
+    if self._encoder_dropout and isinstance(self._encoder, TransformerEncoder):
       arguments = self._fitted_for.settings.pooling_arguments()
       return SentencePairsWithDropout(self._encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
     embeddings = find_embeddings(pairs, self._cached)
@@ -177,7 +178,7 @@ class FitVectors:
       return EmbeddingPairs(*vectors)
     if isinstance(vectors, list):
       return VectorPairs(vectors)
-    # Rows 0 and 1, 2 and 3, ... without the last one of an odd number.
+    # Pairs are rows 0 and 1, 2 and 3, ...; the last row of an odd number is left out.
     rows = check_rows(vectors)
     even = len(rows) // 2 * 2
     return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
@@ -186,7 +187,7 @@ class FitVectors:
 def _embedding_pairs(
   embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int = 0
 ) -> EmbeddingPairs:
-  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of what decides their embeddings."""
+  """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of their embeddings."""
   a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
   return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)
 

@@ -18,8 +18,8 @@ from bert_flow_tf.training.strategies import distribute_batches, make_strategy, 
 from bert_flow_tf.training.workers import has_several_workers, worker_failures
 
 # XLA makes a step on a CPU faster (6 instead of 9 ms of CPU time at 768 dimensions), but takes 10 s of it to compile.
-# By the clock, on two cores, it pays from 1475 steps; later on cores that other programs use too. On a GPU, where it
-# needs a part of CUDA that not every installation has, nobody has measured it: there it is the user's choice.
+# In wall-clock time, on two cores, it pays from 1475 steps; later on cores that other programs use too. On a GPU it
+# needs a part of CUDA that not every installation has, and was not measured: on a GPU it is the user's choice.
 XLA_PAYS_FROM_STEPS = 1500
 
 # Steps per call: few enough for Ctrl-C and progress, many enough that returning to Python costs nothing.
@@ -167,8 +167,8 @@ class Trainer:
 
   def _loss_and_gradient(self, first, second, seed):
     """Returns a replica's share of the loss, a scalar in bits per dimension, and its gradient."""
-    # One pass for each side, as the original: a joint pass rounds differently, and a ReLU near 0 turns that into
-    # a different trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes are one graph, traced once.
+    # A pass per side, as in the original: a joint pass rounds differently, and a ReLU near 0 turns the difference into
+    # a different trajectory (seen on golden/l2_d3_w32_dim64.npz). Both passes use the same graph, traced once.
     side_graph = tf.function(self._side, autograph=False)
     losses, gradients = [], []
     for position, side in enumerate((first, second)):
@@ -240,7 +240,7 @@ class Trainer:
         seeds = seeds.write(index, seed_of_step(seed, step + tf.cast(index, tf.int64), 0))
         return index + 1, first.write(index, a), second.write(index, b), seeds
 
-      # Always of the size for which it is compiled; entries from `count` on stay zero and are not used.
+      # Arrays have STEPS_PER_CALL entries, the compiled size; entries from `count` on are unused zeros.
       first = tf.TensorArray(tf.float32, STEPS_PER_CALL, element_shape=shape)
       second = tf.TensorArray(tf.float32, STEPS_PER_CALL, element_shape=shape)
       seeds = tf.TensorArray(tf.int32, STEPS_PER_CALL, element_shape=[2])

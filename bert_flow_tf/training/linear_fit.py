@@ -31,7 +31,7 @@ def fit_linear(spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: 
 
 
 def _warn_of_outliers(rows):
-  """Logs a warning if one row is so long that no other counts; the fit checks the rows themselves."""
+  """Logs a warning if a row is so long that it alone decides the fit; the fit itself checks the values of rows."""
   parts = rows if isinstance(rows, list) else [check_rows(rows)]
   longest = [np.maximum(np.max(part, axis=1), -np.min(part, axis=1)) for part in parts if np.size(part)]
   sizes = np.concatenate(longest or [[0.0]])

@@ -37,7 +37,7 @@ class LoopResult:
 
   @property
   def seconds_per_step(self) -> float:
-    """Mean over all calls but the first one, which compiles; NaN without a second call."""
+    """Mean over all calls but the first call, which compiles; NaN without a second call."""
     steps = sum(steps for steps, _ in self.calls[1:])
     seconds = sum(seconds for _, seconds in self.calls[1:])
     return seconds / steps if steps else float("nan")
@@ -228,8 +228,8 @@ class Checkpoints:
       raise TrainingError(f"{self._where}: damaged ({error}); remove it to start from step 0") from error
 
   def restore(self, step: int | None = None) -> str | None:
-    """Restores the newest readable checkpoint, or the one of a step; returns its name, None without any."""
-    # The newest first: one that a crash or a disk has damaged gives way to the one before.
+    """Restores the newest readable checkpoint, or the checkpoint of a step; returns its name, None without any."""
+    # Newest first: if a crash or a disk has damaged a checkpoint, the checkpoint before it is used.
     for path in reversed(self._manager.checkpoints):
       if step is not None and not path.endswith(f"-{step}"):
         continue
@@ -246,7 +246,6 @@ class Checkpoints:
   def save(self, step: int) -> None:
     """Writes the checkpoint of a step."""
     try:
-      files.check_owned()
       self._manager.save(checkpoint_number=step)
     except tf.errors.OpError as error:
       reason = re.sub(r"\{\{.*?\}\} ?", "", error.message.splitlines()[0])  # TensorFlow's name of the op
@@ -262,7 +261,7 @@ class Checkpoints:
 
 def _write_scalars(writer, step, values):
   """Writes TensorBoard's scalars {name: number} of a step, counted from 1."""
-  # As tf.summary.scalar, which needs the tensorboard package.
+  # Writes the same as tf.summary.scalar, which needs the tensorboard package.
   scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class=1)
   with writer.as_default():
     for name, value in values.items():

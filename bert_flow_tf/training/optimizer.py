@@ -22,7 +22,7 @@ class AdamWeightDecay(tf.Module):
 
   g is the gradient summed over replicas and then clipped to a global norm. The constants are the published code's.
   Variables whose names contain one of `EXCLUDED_FROM_WEIGHT_DECAY` are not decayed. The learning rate is a number, or
-  a function: step, counted from 0 -> rate. No part of Keras, it is the same under each Keras.
+  a function: step, counted from 0 -> rate. The class does not use Keras, so it is the same in both.
   """
 
   def __init__(
@@ -81,7 +81,7 @@ class AdamWeightDecay(tf.Module):
     self._iterations.assign_add(1)
 
   def changed_vector(self, gradient: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
-    """Makes one step on weights that are joined to the vector of `build`, all of which decay; returns the new one."""
+    """Makes a step on weights that are joined to the vector of `build`, all of which decay; returns the new vector."""
     (gradient,) = self._prepared([gradient], False)
     changed = vector - self._step(gradient, vector, 0, True)
     self._iterations.assign_add(1)
@@ -99,7 +99,7 @@ class AdamWeightDecay(tf.Module):
     return gradients
 
   def _step(self, gradient, weight, position, decayed):
-    """Returns what is subtracted from a weight; changes its moments."""
+    """Returns the change that is subtracted from a weight; updates its moments."""
     first, second = self._first[position], self._second[position]
     # No bias correction, epsilon outside the root, decay apart from the gradient: as published.
     first.assign(_BETA_1 * first + (1.0 - _BETA_1) * gradient)
@@ -139,7 +139,7 @@ class WarmUpLinearDecay:
       rate = learning_rate * step / warmup_steps           for step < warmup_steps
       rate = learning_rate * (1 - step / steps)            after that
 
-  As published: step 0 of a warm-up changes no weight, and the fall starts below the highest rate.
+  The published schedule: step 0 of a warm-up changes no weight, and the fall starts below the highest rate.
   """
 
   def __init__(self, learning_rate: float, steps: int, warmup_steps: int) -> None:

@@ -114,7 +114,7 @@ class FlowSettings(Settings):
     return dataclasses.replace(self, num_train_epochs=default_epochs(num_pairs))
 
   def identity(self) -> dict[str, Any]:
-    """Returns the json values that a resumed fit must share with the one that it resumes."""
+    """Returns the JSON values that must be equal for a fit to be resumed."""
     return {
       **named_values(self),
       "flow_learning_rate": self.rate,

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_flow_tf.calibration.combined import Scale
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.data.pipeline import TokenPairs
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io.checks import check_rows
 
@@ -139,7 +139,7 @@ class VectorPairs(EmbeddingPairs):
 
   def moments(self) -> Moments:
     """Returns the moments of the vectors, without covariances."""
-    # Of the last array without the odd last row, which no pair has.
+    # The odd last row belongs to no pair and is left out.
     moments = Moments.of(np.zeros([0, self.dim]), False)
     for array, start in zip(self._arrays, self._starts[:-1], strict=True):
       moments = moments.merged(Moments.of(array[: max(0, 2 * len(self) - start)], False))
@@ -161,7 +161,7 @@ class VectorPairs(EmbeddingPairs):
   def _rows_at(self, rows):
     """Reads rows, float32 [batch, dim]."""
     vectors = np.empty([len(rows), self.dim], np.float32)
-    # The array that holds a row is the last one that starts at it or before it.
+    # A row is in the last array that starts at the row or before it.
     files = np.searchsorted(self._starts, rows, side="right") - 1
     for index, (file, row) in enumerate(zip(files, rows, strict=True)):
       vectors[index] = self._arrays[file][row - self._starts[file]]
@@ -177,7 +177,7 @@ class SentencePairsWithDropout:
 
   def __init__(
     self,
-    encoder: SentenceEncoder,
+    encoder: TransformerEncoder,
     sentences_a: Sequence[str],
     sentences_b: Sequence[str],
     sentence_embedding_type: str,
@@ -206,7 +206,7 @@ class SentencePairsWithDropout:
     """Runs the encoder on both sides and returns two float32 [batch, dim]."""
     embedded = []
     for side, ids in enumerate(features):
-      # Each side has masks of its own.
+      # The two sides have different masks.
       seed = tf.random.experimental.stateless_fold_in(dropout_seed, side)
       ids, mask = self._pairs.tokens(ids)
       embedded.append(self._encoder.embed_batch(ids, mask, self._pooling, seed))

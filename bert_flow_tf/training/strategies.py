@@ -17,8 +17,8 @@ from bert_flow_tf.training.workers import has_several_workers, read_tf_config
 
 _PCI_DEVICES = pathlib.Path("/sys/bus/pci/devices")
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
-# Strategies of this process, by their devices or `Cluster`. A second one of the same devices would number its
-# collective operations as the first one does, and TensorFlow aborts where two of a number have different shapes.
+# Strategies of this process, by their devices or `Cluster`. A second strategy of the same devices would number its
+# collective operations as the first one does, and TensorFlow aborts if operations of the same number differ in shape.
 _strategies: dict[Any, tf.distribute.Strategy] = {}
 
 
@@ -29,14 +29,14 @@ def make_strategy(
   memory_growth: bool = True,
   all_gpus: bool = False,
 ) -> tf.distribute.Strategy:
-  """Returns the strategy of a training: an object as it is, or by its name; within a scope the current one.
+  """Returns the strategy of a training: an object as it is, or by its name; within a scope the current strategy.
 
   "default": the first GPU, or with `all_gpus` every one, else the CPU. "mirrored": all GPUs, else all logical CPUs,
   even of a single device. "multi_worker_mirrored": the workers of TF_CONFIG, in a process that has not used TensorFlow
-  yet. A name has one strategy per process. With `deterministic`, all operations of this process are from now on.
+  yet. A name has one strategy per process. `deterministic` makes all later operations of this process deterministic.
   """
   if deterministic:
-    tf.random.set_seed(0)  # TensorFlow wants one, though all random numbers here have seeds of their own
+    tf.random.set_seed(0)  # TensorFlow requires a global seed, although this package seeds all its random numbers
     tf.config.experimental.enable_op_determinism()
   if memory_growth:
     grow_memory()
@@ -82,7 +82,7 @@ def _named(name, wait_seconds, all_gpus):
   if name == "default" and not (all_gpus and len(gpus) > 1):
     # TensorFlow's own default places everything on the first GPU, or on the CPU, and allows XLA for a whole step.
     return tf.distribute.get_strategy()
-  # Without collective operations, CPUs do not disturb the user's own strategies either.
+  # On CPUs no collective operations are used, which could disturb the user's own strategies.
   reduction = None if gpus else tf.distribute.ReductionToOneDevice()
   devices = tuple(device.name for device in gpus or tf.config.list_logical_devices("CPU"))
   if devices not in _strategies:

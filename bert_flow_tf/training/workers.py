@@ -1,4 +1,4 @@
-"""Machines that train together: the workers of TF_CONFIG, and what they share."""
+"""Machines that train together: the workers of TF_CONFIG, and their shared values."""
 
 import contextlib
 import dataclasses
@@ -55,7 +55,7 @@ class Cluster:
 
 
 def _set_handler(number, handler):
-  """Sets the handler of a signal in the main thread, and returns the one before; does nothing in other threads."""
+  """Sets the handler of a signal in the main thread, and returns the earlier handler; does nothing in other threads."""
   with contextlib.suppress(ValueError):
     return signal.signal(number, handler)
   return None
@@ -163,7 +163,7 @@ def from_chief(strategy: tf.distribute.Strategy, value: Any) -> np.ndarray:
 
 
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
-  """Waits until every worker calls this: one that ended before would count as lost."""
+  """Waits until every worker calls this function: a worker that ended earlier would count as lost."""
   with worker_failures(strategy):
     from_chief(strategy, 0)
 

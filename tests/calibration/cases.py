@@ -1,4 +1,4 @@
-"""What the calibrations' tests share: embeddings shaped like BERT's, and every method by name."""
+"""Shared data of the calibrations' tests: embeddings shaped like BERT's, and every method by name."""
 
 import numpy as np
 

@@ -76,7 +76,7 @@ def test_fitted_in_parts_and_merged(name, cuts, tmp_path):
   for batch in np.split(u, cuts):
     assert parts.partial_fit(batch) is parts
   close(parts.transform(u), expected, 1e-5)
-  # Two that were fitted apart, one of them saved and loaded between.
+  # Merge two calibrations that were fitted separately; one was saved and loaded.
   make_calibration(name).fit(u[120:]).save(tmp_path / "second")
   merged = make_calibration(name).fit(u[:120])
   assert merged.merge(load_calibration(tmp_path / "second")) is merged

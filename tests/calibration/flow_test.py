@@ -53,7 +53,7 @@ def test_pieces_are_as_one_pass(rows_at_once, monkeypatch, started):
 
 
 def test_graph():
-  # In float64, a difference is an error and not rounding.
+  # The comparison is in float64, so that a difference is an error and not rounding.
   flow, rows = small.make_flow(dtype="float64"), small.embeddings()[0]
   flow.initialize(rows)
   calibration = FlowCalibration(randomize(flow))

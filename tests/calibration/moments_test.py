@@ -52,7 +52,7 @@ def test_rounding_of_float32_rows(offset):
 
 @pytest.mark.parametrize("largest", [1, 30])
 def test_error_of_float64_eigenvalues(largest):
-  """Fewer rows than dimensions around 0: what should be 0 is a rounding of the largest eigenvalue."""
+  """Fewer rows than dimensions around 0: eigenvalues that should be 0 have the rounding of the largest eigenvalue."""
   rng = np.random.default_rng(0)
   rows = rng.standard_normal([101, 300]) @ np.linalg.qr(rng.standard_normal([300, 300]))[0]
   rows += largest * rng.standard_normal([101, 1]) @ rng.standard_normal([1, 300])

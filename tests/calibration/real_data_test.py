@@ -37,7 +37,7 @@ def test_sts_benchmark():
     similarities[name] = cosine_similarity(calibration.transform(a), calibration.transform(b))
   found = {name: correlation(values, gold).spearman for name, values in similarities.items()}
   assert {name: found[name] for name in SCORES} == pytest.approx(SCORES, abs=0.05)
-  # As in the paper's table 5: SN helps a little, taking directions away much more.
+  # The paper's table 5 has the same order: SN helps a little, taking directions away much more.
   assert found["none"] < found["sn"] < found["natsv"] - 5 and found["sn"] < found["sn+natsv"] - 5
   gain = bootstrap_gain(similarities["none"], similarities["whitening"], gold)
   assert gain.gain == pytest.approx(18.93, abs=0.05) and 14 < gain.low < 17 < 21 < gain.high < 24

@@ -24,7 +24,7 @@ def _file(tmp_path, content, name="text.txt"):
 def test_gzip_is_recognized_by_its_content(tmp_path, name):
   assert list(lines(_file(tmp_path, gzip.compress(TEXT, mtime=0), name))) == LINES
   assert list(lines(_file(tmp_path, TEXT, name))) == LINES
-  # As joined by `cat a.gz b.gz`.
+  # `cat a.gz b.gz` joins files like this.
   assert len(list(lines(_file(tmp_path, gzip.compress(TEXT, mtime=0) * 2, name)))) == 4
 
 

@@ -83,7 +83,7 @@ def test_gzip_that_was_not_copied_whole(tmp_path):
 
 
 def parse(path, raw, kind="text", columns=("text",), **fields):
-  """Returns what is parsed of the only record of a file."""
+  """Returns the parsed values of the only record of a file."""
   path.write_bytes(raw)
   if kind == "tfrecord":
     with tf.io.TFRecordWriter(str(path)) as writer:

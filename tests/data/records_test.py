@@ -72,7 +72,7 @@ def test_records_are_written_byte_by_byte_as_they_are(tmp_path, kind, content, s
   # The second alone, after the head.
   head, first, second = records.head, *records.raw
   assert head + first + second == content and records.content([1]) == head + second
-  # Without names the head is the BOM.
+  # Without names of columns, the head is the BOM alone.
   path.write_bytes(BOM + b"{\r\n\r\n B")
   records = read_records(str(path), InputFormat(kind, "1"))
   assert (records.head, records.raw) == (BOM, [b"{\r\n", b" B"])

@@ -153,7 +153,7 @@ def test_full_txt_of_data_dir_comes_before_the_organizers_files(tmp_path):
 
 @pytest.fixture
 def years(tmp_path_factory, monkeypatch):
-  """Replaces sizes and digests by those of the artificial tasks, and the addresses by addresses without a server."""
+  """Sets sizes and digests of the artificial tasks, and addresses without a server."""
   need_preparation()
   years = []
   for year in semeval.YEARS:

@@ -59,7 +59,7 @@ def _gold(tmp_path, rows):
 
 
 def _check(data):
-  """Asserts that all splits are the artificial rows, those of test with the benchmark's gold."""
+  """Asserts that all splits are the artificial rows, and that the test split has the benchmark's gold."""
   for split in SPLITS:
     table_cases.check_pairs(data.splits[split], TABLE, split)
   assert list(data.splits) == list(SPLITS) and data.spec.eval_split == "test"
@@ -149,7 +149,7 @@ def test_gold_of_other_rows_is_rejected(tfds_root, tmp_path, source):
 
 @pytest.fixture
 def server(monkeypatch):
-  """Returns a local HTTP server that replaces those of GLUE and of the benchmark."""
+  """Returns a local HTTP server that replaces the servers of GLUE and of the benchmark."""
   import tensorflow_datasets as tfds
 
   with serve(monkeypatch) as server:

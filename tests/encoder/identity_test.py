@@ -1,4 +1,4 @@
-"""Settings of an encoder and the identity that holds them: what decides an embedding, and damaged values."""
+"""Settings of an encoder and the identity that holds them: values that decide an embedding, and damaged values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Encoders as Keras layers: every way to save and copy a model around one."""
+"""Encoders as Keras layers: every way to save and copy a model with an encoder."""
 
 import copy
 import pickle
@@ -34,7 +34,7 @@ def test_saved_and_copied(tmp_path, name, trainable):
   assert [tuple(weight.shape) for weight in found.weights] == [tuple(weight.shape) for weight in model.weights]
   assert len(found.trainable_weights) == len(model.trainable_weights)
   assert len({weight.name for weight in model.layers[1].weights}) == len(model.layers[1].weights)
-  # Each has weights of its own, on which the layer and its encoder compute.
+  # The layers have separate weights, on which the layer and its encoder compute.
   first = tf_variables(found.layers[1].weights)[0]
   first.assign(-first)
   np.testing.assert_array_equal(model(texts), expected)

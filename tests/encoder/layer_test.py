@@ -61,7 +61,7 @@ def test_poolings_and_the_weights_that_they_train(encoder, pooling):
   assert layer.dim == expected.shape[1]
   with tf.GradientTape() as tape:
     loss = tf.reduce_mean(layer(tf.constant(TEXTS), training=True) ** 3)
-  # Of every weight that the embedding depends on, and of no other.
+  # The layer trains every weight that changes the embedding, and no other weight.
   gradients = tape.gradient(loss, tf_variables(layer.trainable_variables))
   assert gradients and all(gradient is not None for gradient in gradients)
   names = {weight.name for weight in layer.trainable_variables}

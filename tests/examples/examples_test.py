@@ -28,7 +28,7 @@ def found(tmp_path_factory):
 
 @pytest.mark.slow
 def test_no_example_warns(found):
-  """But of a direction without variance, which the LayerNorm of a new BERT makes."""
+  """Only a direction without variance is allowed, which the LayerNorm of a new BERT makes."""
   assert [line for line in found["warnings"] if "without variance" not in line] == []
 
 
@@ -79,7 +79,7 @@ def test_search_finds_the_sentences_in_other_frames(found):
   assert len(corpus) == 2500 == len(set(corpus)) and 0 < len(distinct) < len(corpus) and len(values["neighbors"]) == 3
   scores = [score for score, _, _ in values["pairs"]]
   assert scores == sorted(scores, reverse=True) and min(scores) >= 0.9
-  # Of the sentences that stand in two frames, most are found as near-duplicates.
+  # Most of the sentences that stand in two frames are found as near-duplicates.
   where = {sentence: row for row, sentence in enumerate(corpus)}
   framed = {(where[text[10:]], row) for text, row in where.items() if text.startswith("They say: ")}
   mined = {(i, j) for _, i, j in values["pairs"]}

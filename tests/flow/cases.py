@@ -1,4 +1,4 @@
-"""What the flow's tests share: embeddings shaped like BERT's, weights that hide nothing, and one list of layers."""
+"""Shared data of the flow's tests: embeddings shaped like BERT's, weights that hide nothing, and a list of layers."""
 
 import dataclasses
 
@@ -45,7 +45,7 @@ def tf1_weights(flow, seed=0):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """One entry of the list.
+  """Entry of the list.
 
   Attributes:
     name: shown where it fails.

@@ -1,4 +1,4 @@
-"""`FlowConfig`: the published files load, and what is not supported is named."""
+"""`FlowConfig`: the published files load, and errors name unsupported keys."""
 
 import json
 

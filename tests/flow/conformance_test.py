@@ -131,7 +131,7 @@ def test_every_weight_is_tracked_and_has_a_gradient(case):
   for weight, gradient in zip(layer.trainable_variables, tape.gradient(loss, layer.trainable_variables), strict=True):
     assert gradient is not None, weight.name
     assert np.isfinite(gradient).all(), weight.name
-    # Of L and U, only a triangle counts; of two or three units, ReLU may shut one.
+    # Only a triangle of L and U has gradients, and ReLU may shut one of two or three units.
     assert np.mean(np.abs(gradient) > 0) > 0.2, weight.name
   assert len({id(weight) for weight in layer.variables}) == len(layer.variables)
 

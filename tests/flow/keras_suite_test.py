@@ -40,7 +40,7 @@ def test_the_suite_of_keras(case):
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_sequence_of_vectors(case):
-  """By TimeDistributed, which asks for shapes; and behind a mask, which is passed on."""
+  """TimeDistributed asks the layers for shapes; a mask before a layer is passed on."""
   u = cone(6, DIM).astype(np.float32).reshape(2, 3, DIM)
   u[1, 2] = 0.0
   layer = case.build(1, "float32")

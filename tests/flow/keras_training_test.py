@@ -63,7 +63,7 @@ def test_initialize_in_a_function_is_an_error():
 
 @pytest.mark.parametrize("name", models.MODELS)
 def test_every_kind_of_model_trains_every_weight(name):
-  """On one device, and on two by a strategy."""
+  """A model trains on one device, and on two devices by a strategy."""
   for unchanged, bits in (models.train(name), two_replicas.results("models")["models"][name]):
     assert unchanged == []
     assert bits[1] < bits[0] - 1e-3
@@ -120,7 +120,7 @@ def test_mixed_precision_computes_the_flow_in_the_precision_of_its_weights(polic
   keras.mixed_precision.set_global_policy(policy)
   try:
     found = model_of(small(), ActNorm("glorot", seed=1))(U)
-    # No Dense layer: oneDNN ends the process for a float16 product on a CPU without such instructions.
+    # The model has no Dense layer: oneDNN ends the process for a float16 product on a CPU without float16 instructions.
     half = keras.layers.Activation("tanh")
     model = model_of(half, small(), NegativeLogLikelihood(small()), keras.layers.Reshape([1]))
     model.compile("adam", "mse", run_eagerly=True)

@@ -50,7 +50,7 @@ MODELS = {
 
 
 def train(name):
-  """Fits a model, the functional one compiled; returns the weights that did not change, and bits before and after."""
+  """Fits a model (the functional model compiled); returns the unchanged weights, and bits before and after."""
   flow = Glow({"n_levels": 2, "depth": 1, "coupling_width": 4}, DIM, seed=1)
   u = cone(6, DIM).astype(np.float32)
   flow.adapt(u)

@@ -63,7 +63,7 @@ def test_networks_of_a_users_own(coupling, dtype):
   u = cone(40, 8)
   flow.adapt(u)
   np.testing.assert_allclose(flow.inverse(flow(u)), u, rtol=1e-3, atol=1e-3)
-  # The network is what moves the second half.
+  # The network moves the second half.
   layer = {"additive": AdditiveCoupling, "affine": AffineCoupling}[coupling](network=custom_network, dtype=dtype)
   z, user_network = layer(u).numpy(), layer.network.network
   outputs = user_network(u[:, :4]).numpy()

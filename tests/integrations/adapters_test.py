@@ -53,7 +53,7 @@ def test_batches_as_mteb_gives_them(model, adapter):
 
 
 def test_what_evaluators_call(adapter):
-  """As sentence-transformers 6.2 and mteb 2.26: lists, a device, single vectors, errors for texts."""
+  """Inputs as in sentence-transformers 6.2 and mteb 2.26: lists, a device, single vectors, errors for texts."""
   rows = adapter.encode(SENTENCES[:3], convert_to_numpy=False)
   assert isinstance(rows, list) and adapter.eval() is adapter and adapter.device == "cpu"
   np.testing.assert_array_equal(rows, adapter.encode(SENTENCES[:3]))
@@ -129,7 +129,7 @@ def test_revision_for_mteb_follows_from_everything_that_decides(model):
 
 
 def test_senteval(model):
-  """Words are joined again, what is empty becomes "."; prepare asks once for each distinct sentence."""
+  """Words are joined again, an empty sentence becomes "."; prepare embeds each distinct sentence once."""
   asked = []
 
   def encode(sentences):

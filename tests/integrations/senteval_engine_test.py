@@ -40,7 +40,7 @@ def evaluate(engine, task):
 
 
 def test_subsets_are_averaged_as_senteval_does(checkout):
-  """By SciPy from the pairs that our own reader returns."""
+  """SciPy computes the expected scores from the pairs of this package's reader."""
   pairs = load_task("STS-12", checkout / "files").splits["test"]
   similarities = cosines(pairs)
   expected = {}

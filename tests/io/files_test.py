@@ -1,4 +1,4 @@
-"""files.py: what killed processes leave, files of others, JSON of others, and a folder with two runs."""
+"""files.py: incomplete files of killed processes, two writers, JSON of others, and a folder with two runs."""
 
 import os
 import pathlib
@@ -13,44 +13,52 @@ from bert_flow_tf.io import files
 from bert_flow_tf.io.files import owned
 from tests.testing import rejected
 
-# A process number that no process has: the largest one of Linux, which is given last.
-DEAD = 4194304
-HERE = f"{files.HOST}.{DEAD}.abcd1234"
-
 
 def names(folder):
   return sorted(path.name for path in folder.iterdir())
 
 
-def test_only_leftovers_of_dead_processes_are_deleted(tmp_path):
-  mine = [f".a.json.{HERE}.writing", f".flow.{HERE}.older"]
-  others = [
-    f".b.json.{HERE}.writing",  # of another file
-    f".a.json.{files.HOST}.{os.getppid()}.abcd1234.writing",  # of a process that runs
-    f".a.json.another-host.{DEAD}.abcd1234.writing",  # of a host whose processes nobody here knows
-    ".a.json.writing",
-    "a.writing",
-    f"a.json.{HERE}.writing",
-    ".lock",
-  ]
-  for name in (mine[0], *others):
-    (tmp_path / name).write_text("kept")
-  (tmp_path / mine[1]).mkdir()
+def test_incomplete_files_and_folders_of_killed_processes_are_overwritten(tmp_path):
+  (tmp_path / ".a.json.writing").write_text("longer than the new content")
+  (tmp_path / ".flow.writing/variables").mkdir(parents=True)
+  (tmp_path / ".flow.writing/weights").write_text("old")
+  others = [".b.json.writing", "a.json.writing", ".lock"]
+  for name in others:
+    (tmp_path / name).touch()
   files.write_text(tmp_path / "a.json", "new")
   with files.replaced_folder(tmp_path / "flow") as folder:
     (folder / "flow.json").write_text("{}")
   assert names(tmp_path) == sorted([*others, "a.json", "flow"])
-  files.clear_leftovers(tmp_path)
-  assert names(tmp_path) == sorted([*others[1:], "a.json", "flow"])
+  assert (tmp_path / "a.json").read_text() == "new" and names(tmp_path / "flow") == ["flow.json"]
 
 
 def test_a_folder_whose_replacement_was_killed_is_back(tmp_path):
-  older, newer = (tmp_path / f".flow.{HERE}.{ending}" for ending in ("older", "writing"))
-  older.mkdir()
-  newer.mkdir()
-  (older / "weights").write_text("old")
-  files.clear_leftovers(tmp_path)
+  (tmp_path / ".flow.writing").mkdir()
+  (tmp_path / ".flow.older").mkdir()
+  (tmp_path / ".flow.older/weights").write_text("old")
+  with pytest.raises(ValueError, match="stopped"), files.replaced_folder(tmp_path / "flow"):
+    raise ValueError("stopped")
   assert names(tmp_path) == ["flow"] and (tmp_path / "flow/weights").read_text() == "old"
+
+
+IN_TWO_PROCESSES = """
+import pathlib, sys
+from bert_flow_tf.io import files
+folder, text = pathlib.Path(sys.argv[1]), sys.argv[2]
+for _ in range(100):
+  files.write_text(folder / "a.txt", text * 20_000)
+"""
+
+
+def test_two_writers_do_not_mix(tmp_path):
+  """The second writer waits for the first one, and the file has the content of one of them."""
+  environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(files.__file__).parents[2])}
+  writers = []
+  for text in ("1", "22"):
+    writers.append(subprocess.Popen([sys.executable, "-c", IN_TWO_PROCESSES, tmp_path, text], env=environment))
+  assert [writer.wait() for writer in writers] == [0, 0]
+  assert (tmp_path / "a.txt").read_text() in ("1" * 20_000, "22" * 20_000)
+  assert names(tmp_path) == ["a.txt"]
 
 
 def test_an_error_leaves_the_old_content(tmp_path):
@@ -60,7 +68,6 @@ def test_an_error_leaves_the_old_content(tmp_path):
   with files.replaced_folder(tmp_path / "flow") as folder:
     (folder / "weights").write_text("old")
   with pytest.raises(ValueError, match="stopped"), files.writing(tmp_path / "a.json") as file:
-    assert f".a.json.{files.HOST}.{os.getpid()}." in file.name  # as clear_leftovers takes it
     file.write(b"new")
     raise ValueError("stopped")
   with pytest.raises(ValueError, match="stopped"), files.replaced_folder(tmp_path / "flow") as folder:
@@ -100,28 +107,6 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
   assert names(folder) == ["results.json"]
 
 
-def test_a_moved_folder_is_noticed(tmp_path):
-  """Another run may own the path by now."""
-  with owned(tmp_path / "run", "exp_name"):
-    files.check_owned()
-    # The first owner is still known after a second one was rejected.
-    with rejected(ConfigError, "exp_name"), owned(tmp_path / "run", "exp_name"):
-      pass
-    (tmp_path / "run").rename(tmp_path / "moved")
-    for again in (False, True):
-      if again:
-        (tmp_path / "run").mkdir()
-      with rejected(ConfigError, "exp_name"):
-        files.check_owned()
-  # A parent may even be a file by now.
-  with rejected(ConfigError, "exp_name"), owned(tmp_path / "parent/run", "exp_name"):
-    (tmp_path / "parent").rename(tmp_path / "old")
-    (tmp_path / "parent").touch()
-    files.check_owned()
-  files.check_owned()
-  assert names(tmp_path / "run") == []
-
-
 def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
   with pytest.raises(ValueError, match="rejected"), owned(tmp_path / "exp/run", "exp_name"):
     raise ValueError("rejected")
@@ -129,19 +114,6 @@ def test_an_owned_folder_that_stays_empty_is_removed(tmp_path):
   (tmp_path / "file").touch()
   with rejected(ConfigError, "exp_name"), owned(tmp_path / "file/run", "exp_name"):
     pass
-
-
-def test_what_a_killed_process_left_is_deleted_before_its_parent_waits_for_it(tmp_path):
-  process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-  left = tmp_path / f".a.npy.{files.HOST}.{process.pid}.abcd1234.writing"
-  left.touch()
-  files.clear_leftovers(tmp_path)
-  assert left.exists()
-  process.kill()
-  os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still known to the system
-  files.clear_leftovers(tmp_path)
-  assert not left.exists()
-  process.communicate()
 
 
 @pytest.mark.parametrize(

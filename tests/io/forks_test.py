@@ -1,4 +1,4 @@
-"""io/forks.py: in the fork of a process that has used TensorFlow, what would wait forever is an error."""
+"""io/forks.py: calls that would wait forever in the fork of a process that has used TensorFlow are errors."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""run_scripts/run_siamese.py: its flags and files, that a frozen encoder is frozen, and what it rejects."""
+"""run_scripts/run_siamese.py: its flags and files, frozen encoders, and rejected command lines."""
 
 import json
 
@@ -280,7 +280,7 @@ def test_as_published(ran):
   folder = ran[0] / "exp/published"
   training = read_json(folder / "training.json")
   assert (training["labelled"], training["planned_steps"]) == (3 * PAIRS, 45)
-  assert training["steps"] in (30, 45)  # at the first evaluation that is not lower, but the first one
+  assert training["steps"] in (30, 45)  # stops when an evaluation after the first is not lower
   assert load_calibration(folder / "flow").flow.actnorm_init == "glorot"
   assert eval_results(folder)["global_step"] == training["steps"]
 

@@ -49,7 +49,7 @@ def test_served_as_in_python(tmp_path, name, calibration):
   version = export_model(model, tmp_path / "served")
   loaded = tf.saved_model.load(str(version))
   texts = [*TEXTS, *odd_texts(500, seed=7), "a" * 200_000]
-  # Of characters alone no embedding is served.
+  # A model of characters alone serves no embeddings.
   assert ("embed_pooled" in loaded.signatures) == (model.calibration is not None)
   signature = "serving_default" if model.calibration is None else "embed_pooled"
   (answer,) = loaded.signatures[signature](text=tf.constant(texts)).values()

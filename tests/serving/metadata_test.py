@@ -1,4 +1,4 @@
-"""serving/metadata.py and signatures.py: what an export and docs/serving.md say of the served model."""
+"""serving/metadata.py and signatures.py: descriptions of the served model in an export and docs/serving.md."""
 
 import base64
 import json

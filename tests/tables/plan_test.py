@@ -164,7 +164,7 @@ def test_rows_and_notes(benches, name, tuned, first, expected_notes):
 
 @pytest.mark.parametrize("counts", [(0, 5463, 5463), (3, 2, 0), (104743, 5463, 5463)])
 def test_table_4_says_how_many_pairs_of_qnli_there_were(data, counts):
-  """The splits have their true sizes, of one pair that repeats."""
+  """The splits have their true sizes; a single pair is repeated."""
   splits = {}
   for split, count in zip(("train", "dev", "test"), counts, strict=True):
     if count:
@@ -188,7 +188,7 @@ def test_a_corpus_needs_sentences(tmp_path, content):
 
 
 def test_a_corpus_has_no_sentence_of_the_evaluated_sets(tmp_path):
-  """Of no split, whatever the case and the punctuation; the source says how many lines were left out."""
+  """No sentence of a split is left, whatever its case and punctuation; the source counts the lines left out."""
   splits = {"test": SentencePairs(["A man isn't here."], ["Two dogs, one cat!"], [1.0])}
   splits["train"] = SentencePairs(["It rains"], ["it  snows"], [1.0])
   path = tmp_path / "corpus.txt"

@@ -81,7 +81,7 @@ def test_a_difference_and_its_interval_read_back():
 
 
 def test_best_cells():
-  """Of each encoder's rows, as rounded; neither published ones nor single ones nor those that are all equal."""
+  """The best rounded cells per encoder; published rows, single rows and columns of equal cells have none."""
   scores = {"a": (50.0, -3.0, 1.0), "b": (60.004, 2.0, 1.0), "c": (60.0, 4.0, 1.0)}
   rows = [Row(f"mini, {name}", OURS, dict(zip("xyz", map(cell, row), strict=True))) for name, row in scores.items()]
   rows += [Row("other, a", OURS, {"x": cell(70.0)}), Row("other, b", OURS, {"x": Cell()})]
@@ -94,8 +94,8 @@ def test_best_cells():
   assert from_json(table.json()) == table
 
 
-# Of all names and cells. At commit 7d76ad6 they were equal, cell by cell, to second copies in this test: from Su et al.
-# 2021 (arXiv 2103.15316, Tables 1 and 2), Reimers and Gurevych 2019 (Table 1) and another conversion of the paper.
+# Digest of all names and cells. At commit 7d76ad6 they were equal, cell by cell, to second copies in this test: from Su
+# et al. 2021 (arXiv 2103.15316, Tables 1 and 2), Reimers and Gurevych 2019 (Table 1), another conversion of the paper.
 CHECKED = "4feac0621c3a7ebe37f6481553c591ff6f2423b4a1a3c7fb3dfd047eeaf935a5"
 
 

@@ -98,7 +98,7 @@ def test_rows_and_columns():
 
 
 def test_text_that_an_encoder_saw_is_marked(tmp_path):
-  """Of the packaged `mini` and the six layers of the results; of others nothing is known."""
+  """The packaged `mini` and the six layers of the results have notes; other encoders have none."""
   mini = SentenceEncoder.from_pretrained("mini").weights_checksum
   rows = tuple(Row(f"{name}, avg", OURS, {"STS-B": Cell((1.0,))}) for name in ("six", "mini", "my"))
   about = {"encoders": {"six": SIX_LAYERS, "mini": mini, "my": "0" * 64}, "sizes": {}}

@@ -39,7 +39,7 @@ def test_two_are_kept_and_nothing_half_written(fitted):
   assert files == {"checkpoint", IDENTITY_FILE, *whole}
 
 
-# Of every release since 0.1.0, under each Keras: with other names, a fit that a user left half done cannot be resumed.
+# Names in every release since 0.1.0, under each Keras: with other names, an unfinished fit cannot be resumed.
 NAMES = """
 flow/chain/0/b flow/chain/0/logs flow/chain/0/varying flow/chain/1/permutation
 flow/chain/2/network/first/actnorm/b flow/chain/2/network/first/actnorm/logs
@@ -176,7 +176,7 @@ def test_disk_that_is_full(tmp_path, monkeypatch):
 
 
 def test_another_fit_is_noticed_by_a_part_of_its_identity(tmp_path):
-  """As run_flow knows it, before anything is embedded."""
+  """run_flow checks the folder before anything is embedded."""
   assert not check_claim(tmp_path / "none", {"seed": 3})
   (tmp_path / "fit.json").write_text('{"seed": 3, "data": "abc"}')
   assert check_claim(tmp_path, {"seed": 3})

@@ -1,4 +1,4 @@
-"""training/fit_rows.py and fitter.py: what is embedded for a fit, and what is fitted once."""
+"""training/fit_rows.py and fitter.py: the sentences embedded for a fit, and parts that are fitted once."""
 
 import dataclasses
 

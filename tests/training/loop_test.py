@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.errors import ConfigError, TrainingError
-from bert_flow_tf.io import files
+from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
-from tests.testing import rejected
 
 
 class Steps:
@@ -120,11 +118,3 @@ def test_weights_are_looked_at_when_they_are_saved():
   steps.advance = overflow
   with pytest.raises(TrainingError, match="at step 3"):
     steps.run()
-
-
-def test_a_folder_that_another_run_has_taken_is_not_written(tmp_path):
-  with files.owned(tmp_path / "run", "exp_name"):
-    steps = Steps(4, 2, tmp_path / "run" / "checkpoints")
-    (tmp_path / "run").rename(tmp_path / "moved")
-    with rejected(ConfigError, "exp_name"):
-      steps.run()

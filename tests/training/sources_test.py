@@ -82,7 +82,7 @@ def test_vector_pairs_are_neighbors_across_files(monkeypatch):
   assert (len(source), source.dim) == (5, 3)
   found = batch_of(source, [0, 1, 4, 2])(0, 1)
   np.testing.assert_allclose(found, [rows[[0, 2, 8, 4]], rows[[1, 3, 9, 5]]], rtol=1e-6)
-  # Of an odd number the last row has no pair.
+  # The last row of an odd number has no pair.
   for files in ([rows[:3], rows[3:4], rows[4:]], [rows[:10], rows[10:]]):
     moments = VectorPairs(files).moments()
     assert moments.count == 10

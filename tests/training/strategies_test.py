@@ -66,7 +66,7 @@ def test_two_replicas_resume_exactly():
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_all_devices_of_a_scope_embed(precision):
-  """Encoders of two and three devices give the embeddings of one, also where sentences are fewer than devices."""
+  """Encoders of two and three devices give the embeddings of one device, even of fewer sentences than devices."""
   one, *several = several_devices()["embedded"][precision]
   assert len(several) == 2 and np.shape(one[0]) == (150, 8)
   for found in several:

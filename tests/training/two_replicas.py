@@ -19,7 +19,7 @@ WIDTHS, BATCHES = (4, 6), (8, 2)
 
 @functools.cache
 def results(*parts):
-  """Returns {part: what its function of `PARTS` returns}, all of them from one process."""
+  """Returns {part: result of its function of `PARTS`}, all from one process."""
   return json.loads(run_python("-m", "tests.training.two_replicas", *parts).splitlines()[-1])
 
 

@@ -26,7 +26,7 @@ from tests.training import two_workers
 
 CONFIG = FlowConfig(n_levels=1, depth=1, coupling_width=4)
 EPOCHS = 9  # 101 steps
-# At the usual 1e-3 what is rounding at first grows tenfold every 12 steps on these embeddings of 12 dimensions.
+# At the usual 1e-3, rounding grows tenfold every 12 steps on these embeddings of 12 dimensions.
 RATE = 1e-4
 
 CALL_OFF = faulthandler.cancel_dump_traceback_later
@@ -122,7 +122,7 @@ def test_lost_worker_is_one_line_where_there_are_workers():
 
 
 def test_workers_that_cannot_be_joined(monkeypatch):
-  """This process has used TensorFlow; what would end it after a while is called off."""
+  """This process has used TensorFlow; the timer that would end it later is switched off."""
   called_off = []
   monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: called_off.append(CALL_OFF()))
   set_tf_config(monkeypatch, WORKERS, {"type": "worker", "index": 0})

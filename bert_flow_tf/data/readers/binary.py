@@ -182,8 +182,8 @@ KINDS = tuple(_READERS)
 def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> Reader:
   """Returns the reader of a file; see `Reader`.
 
-  A TSV whose columns are quoted is read as pandas writes it, if it is named .tsv: the texts of STS have such quotation
-  marks, too.
+  A TSV whose columns are quoted is read as pandas writes it if its name ends in .tsv. In other files quotation marks
+  are text, as in the texts of STS.
   """
   reader = _READERS[input_format.kind]
   if input_format.kind == TSV and _has_quotes(path):

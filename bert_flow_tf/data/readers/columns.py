@@ -26,7 +26,7 @@ from bert_flow_tf.progress import counted
 
 # Other names of these columns.
 _SYNONYMS = {"text": SENTENCE}
-# What separates the columns, for errors.
+# {kind of file: description of its separator for errors}
 _SEPARATORS = {CSV: "commas, or tabs in a file whose name ends in .tsv"}
 _SEPARATORS |= dict.fromkeys([TEXT, TSV], "tabs, or commas in a file whose name ends in .csv")
 # Lines by which a separator is found, and bytes by which an array is.
@@ -44,7 +44,7 @@ class Columns:
     header: whether the first line of a TSV or CSV has the names of the columns.
     roles: {"sentence", "sentence1", "sentence2" or "score": the column's name, or its number from 1}.
     names: names of all columns; numbers if they have no names.
-    places: the roles of a pair without names, and what contradicts them; None for other columns.
+    places: the roles of a pair without names, with their check; None for other columns.
     sep_line: line of the file that gives the separator, such as "sep=;"; "" without.
   """
 
@@ -85,8 +85,8 @@ def choose_columns(
 ) -> Columns:
   """Returns the columns of a file by its first two records; without names, columns of a pair by all records.
 
-  By the names of a header, of JSON lines or of Parquet, in any order and case: sentence (or text), sentence1 and
-  sentence2, score. Without names by their number: a sentence; a pair; or a pair with its score after or before it.
+  A header, JSON lines and Parquet name the columns, in any order and case: sentence (or text), sentence1 and sentence2,
+  score. Without names the number of columns counts: a sentence; a pair; or a pair with its score after or before it.
 
   Args:
     path: the file.
@@ -152,7 +152,7 @@ def _check_separator(path: str, kind: str, line: str) -> None:
 
 
 def _all_have(path: str, separator: str, count: int) -> bool:
-  """Returns whether each of the first lines of a file, of which there are several, has a separator `count` times."""
+  """Returns whether a file has several lines and each of its first lines has a separator `count` times."""
   with contextlib.closing(open_reader(path, InputFormat())) as reader:
     lines = [line for line, _ in itertools.islice(reader.records(0, 1), _LINES) if line]
   has_count = [not isinstance(line, TextError) and line.count(separator.encode()) == count for line in lines]

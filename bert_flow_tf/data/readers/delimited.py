@@ -19,7 +19,7 @@ _SPACED_LINE = re.compile(rb'"[^"]*"(?:[;,|] +"[^"]*")+\s*')
 
 
 def mend_separator(separator: str) -> str:
-  """Returns what a user does about a CSV with another separator than commas."""
+  """Returns advice for the user of a CSV with another separator than commas."""
   if separator == "\t":
     return "give the file a name that ends in .tsv"
   return f'write "sep={separator}" in a line before the first one'
@@ -103,7 +103,7 @@ class TsvReader(ColumnReader[bytes]):
 
 
 class CsvReader(ColumnReader[list[str]]):
-  """Reader of columns separated by commas, as Python's csv and spreadsheets write them: a quoted one may have lines.
+  """Reader of columns separated by commas, as Python's csv and spreadsheets write them; quoted fields may have lines.
 
   A first line "sep=;" gives another separator, as in Excel.
   """

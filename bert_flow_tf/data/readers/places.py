@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from bert_flow_tf.errors import DataError
 
 SENTENCE, PAIR, SCORE = "sentence", ("sentence1", "sentence2"), "score"
-# So many increasing integers are row numbers: from 1 on, or from 0, as there may be a pair with each score of 0 to 5.
-# So many integers that all differ are ids.
+# Smallest numbers of increasing integers that count as row numbers: from 1 on, and from 0 on (a file may have a pair
+# with each score of 0 to 5). Smallest number of different integers that count as ids.
 _MIN_ROW_NUMBERS, _MIN_FROM_0, _MIN_IDS = 3, 7, 50
 _NAME_THEM = (
   "expected two sentences, and after or before them a score; otherwise write the names of the columns in a line before "
@@ -53,7 +53,7 @@ class Places:
       raise DataError(f"{path}, line {number} ({shown}): {problem}; {_NAME_THEM}")
 
   def _problem(self) -> str:
-    """Returns what contradicts the roles; "" for nothing."""
+    """Returns a contradiction to the roles in words; "" for none."""
     for role in PAIR:
       column = self._columns[int(self.roles[role]) - 1]
       if column.numbers and not column.texts:

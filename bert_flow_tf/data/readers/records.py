@@ -62,7 +62,7 @@ class Records:
     Args:
       rows: positions in `raw`, increasing.
       name: name of a further column of numbers; "" for none.
-      column: its values, for each of `rows`; None for an empty one.
+      column: values of the further column, one per row; None for an empty value.
     """
     records = [self.raw[row] for row in rows]
     if self.kind == PARQUET:
@@ -240,7 +240,7 @@ def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -
 
 
 def _with_key(record, name, value):
-  """Returns the line of a JSON object with a further key, rounded to 6 digits; what it has stays as it is written."""
+  """Returns the line of a JSON object with a further key, rounded to 6 digits; the other keys stay as written."""
   values = record.rstrip()
   number = json.dumps(None if value is None else round(value, 6))
   return values[:-1].rstrip() + f', "{name}": {number}}}'.encode() + record[len(values) :]

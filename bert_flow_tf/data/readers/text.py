@@ -9,7 +9,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import BinaryIO, Generic, Literal, TypeVar
+from typing import IO, Generic, Literal, TypeVar
 
 from bert_flow_tf.data.readers.lines import (
   BOM,
@@ -30,7 +30,7 @@ _ENDINGS = {"tsv": TSV, "csv": CSV, "jsonl": JSONL, "ndjson": JSONL, "json": JSO
 SKIP, BAD, EMBED = "skip", "bad", "embed"
 _PART = 1 << 16
 MAX_RECORD_BYTES = 1 << 20
-_UNPACKERS: dict[str, Callable[[BinaryIO, Literal["rb"]], io.BufferedIOBase]] = {
+_UNPACKERS: dict[str, Callable[[IO[bytes], Literal["rb"]], io.BufferedIOBase]] = {
   "gz": gzip.open,
   "bz2": bz2.open,
   "xz": lzma.open,
@@ -102,7 +102,7 @@ class Reader(Generic[Record]):
   # Names of the columns; none without a header.
   names: Sequence[str] = ()
   separator = ""
-  # The line that gives the separator, if there is one.
+  # The line that gives the separator; "" without.
   sep_line = ""
   # Number of columns of each record of TSV and CSV, if it is known.
   width: int | None = None
@@ -112,7 +112,7 @@ class Reader(Generic[Record]):
     self._columns = list(input_format.columns if columns is None else columns)
     self.start, self.first = 0, 1
     self._stored = storage.open_file(path)
-    self._file: BinaryIO | io.BufferedIOBase = self._stored
+    self._file: IO[bytes] | io.BufferedIOBase = self._stored
     self.packing = path.lower().rpartition(".")[2]
     head = self._stored.read(4)
     check_beginning(path, head)
@@ -147,7 +147,7 @@ class Reader(Generic[Record]):
     raise NotImplementedError
 
   def checked(self, record: Record | TextError, number: int, parse: Callable[[Record], Parsed]) -> Parsed:
-    """Returns what `parse` makes of a record, as `fields` or `row`; a DataError names a broken one by its number."""
+    """Returns the result of `parse`, as `fields` or `row`; a DataError names a broken record by its number."""
     try:
       if isinstance(record, TextError):
         raise record
@@ -186,7 +186,7 @@ class Reader(Generic[Record]):
     return name, fields[0]
 
   def fields(self, record: Record) -> list[str]:
-    """Returns the texts of the columns of a record: of a corpus the sentence and, if it has a column, the id."""
+    """Returns the wanted columns of a record; for a corpus the sentence, then the id if there is an id column."""
     raise NotImplementedError
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[Record | TextError, int]]:

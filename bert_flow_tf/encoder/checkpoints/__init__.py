@@ -1,4 +1,4 @@
-"""Files of encoders: where they are, what they declare, and their weights.
+"""Files of encoders: their places, their declarations and their weights.
 
 Files, in the order in which to read them:
 

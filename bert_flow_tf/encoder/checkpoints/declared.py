@@ -1,4 +1,4 @@
-"""What the folder of an encoder declares: files of sentence-transformers, and the defaults without them."""
+"""Declarations in the folder of an encoder: files of sentence-transformers, and the defaults without them."""
 
 import dataclasses
 import pathlib
@@ -8,13 +8,14 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, read_json
+from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
 from bert_flow_tf.encoder.pooling import DECLARED_NAMES
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, DEFAULT_POOLING
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 
-# Files of sentence-transformers: the modules, what the whole model declares, and what its Transformer declares, of
-# which the first that is not empty counts.
+# Files of sentence-transformers: the list of modules, the declaration of the whole model, and the declarations of its
+# Transformer, of which the first that is not empty counts.
 _MODULES, _MODEL = "modules.json", "config_sentence_transformers.json"
 _KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _TRANSFORMERS = tuple(f"sentence_{kind}_config.json" for kind in _KINDS)
@@ -34,7 +35,7 @@ _SUPPORTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-  """What an encoder's files or its kind declare; without a declaration the defaults of this package."""
+  """Declaration of an encoder's files or its kind; without a declaration the defaults of this package."""
 
   sentence_embedding_type: str = DEFAULT_POOLING
   max_seq_length: int = DEFAULT_MAX_SEQ_LENGTH
@@ -43,8 +44,8 @@ class Declared:
   unsupported: str = ""
   # The file, if any, that declares that text is lower-cased before it reaches the tokenizer.
   lower_case_by: str = ""
-  # Texts to put before a sentence, by their names; the one that is used by default, "" for none; and whether the
-  # pooling reads its tokens.
+  # Prompts, which are texts to put before a sentence, by their names; the default prompt, "" for none; and whether the
+  # pooling reads the prompt's tokens.
   prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
   prompt: str = ""
   pools_prompt: bool = True
@@ -89,7 +90,7 @@ class Declared:
       )
 
   def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
-    """Logs what is used of the declaration, and what is not."""
+    """Logs the declared values and the values that are used."""
     if self.source:
       logging.info(
         "%s: sentence_embedding_type %s (%s is declared), max_seq_length %s (%s is declared)",
@@ -104,7 +105,7 @@ class Declared:
 
 
 def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
-  """Returns what a folder declares, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
+  """Returns a folder's declaration, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
   path, kinds = folder / _MODULES, read_modules(folder)
   if not kinds:
     return Declared(), folder
@@ -151,7 +152,7 @@ def find_static_embedding(folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def _declared_pooling(path):
-  """Returns what a 1_Pooling/config.json declares.
+  """Returns the declaration of a 1_Pooling/config.json.
 
   The sentence_embedding_type and "", or the default and the unsupported part; and whether it reads a prompt's tokens.
   """
@@ -217,7 +218,7 @@ def _length(folder, path, length):
   """Returns the largest number of tokens that the file at `path` declares, or else the tokenizer's in a folder."""
   key = "max_seq_length"
   if length is None:
-    # sentence-transformers 6 saves it as transformers does. Without one, the positions are the limit.
+    # sentence-transformers 6 saves the limit as transformers does. Without a limit, the positions are the limit.
     key, path = "model_max_length", folder / TOKENIZER_CONFIG
     if path.is_file():
       length = read_json(path).get(key)

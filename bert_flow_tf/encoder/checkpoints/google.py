@@ -45,7 +45,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   values = files.without_checksums(path, files.read_json(path))
   # A file with the name config.json is Hugging Face's, whose activation is kept.
   is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
-  # Google leaves out what has its default; other keys are kept.
+  # Google's files leave out keys with default values.
   values = {"model_type": "bert", "layer_norm_eps": _LAYER_NORM_EPS, **DEFAULTS, **values}
   if is_googles and values["hidden_act"] == "gelu":
     values["hidden_act"] = "gelu_new"

@@ -17,9 +17,9 @@ from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import Read, check_weights, from_pytorch, make_transformer, path_of_name
 from bert_flow_tf.errors import EncoderError
 
-# Types of safetensors; buffers of positions are integers, and quantized weights have the others.
+# Types of safetensors: floats of weights, and types of quantized weights. Buffers of positions have integers.
 _FLOATS, _QUANTIZED = ("F64", "F32", "F16", "BF16"), re.compile("I8|U8|F8.*|F4.*")
-# Names of what holds the model: DataParallel, and the Transformer of sentence-transformers.
+# Prefixes of names in wrapped models: DataParallel, and the Transformer of sentence-transformers.
 _HOLDERS = re.compile(r"^(?:module\.|0\.|auto_model\.)+")
 
 

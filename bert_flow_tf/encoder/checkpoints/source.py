@@ -17,10 +17,10 @@ from bert_flow_tf.encoder.checkpoints.files import (
   is_tf1_folder,
   is_tf1_prefix,
 )
+from bert_flow_tf.encoder.kinds import PREFIXED, STATIC, TRANSFORMER, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.experiment import SAVED_MODEL, STATIC, WORD_VECTORS
 
 _PACKAGED = {"mini": pathlib.Path(__file__).parents[1] / "pretrained" / "mini"}
 # The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
@@ -35,7 +35,7 @@ HUB_NAMES = {
 MODEL_NAMES = tuple(_PACKAGED | HUB_NAMES)
 
 _SMALL = (CONFIG, *TOKENIZER_FILES, *SENTENCE_TRANSFORMERS)
-# Many models have several formats of weights, each of hundreds of megabytes: the second is fetched without the first.
+# Formats of weights. Files have hundreds of megabytes, so the second format is fetched only without the first.
 _WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
@@ -64,8 +64,10 @@ def find(settings: EncoderSettings) -> Source:
   # Messages name the encoder as the user did, with "static:".
   shown = os.fspath(settings.encoder_name)
   check_name(shown)
-  static = shown.startswith(STATIC)
-  name = shown.removeprefix(STATIC)
+  kind, name = split_name(shown)
+  if kind.has_only_vectors:
+    raise EncoderError(f"model={shown}: {kind.form} has no transformer; expected a BERT, as mini", "model")
+  static = kind is STATIC
   revision = settings.model_revision
   if revision is not None and not _REVISION.fullmatch(revision):
     raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", "revision")
@@ -89,28 +91,27 @@ def find(settings: EncoderSettings) -> Source:
 
 def check_name(name: str) -> None:
   """Raises an EncoderError for a name that is no encoder's: no name of the package, folder, checkpoint or hub id."""
-  if name.startswith((SAVED_MODEL, WORD_VECTORS)):
+  kind, rest = split_name(name)
+  if kind.has_only_vectors:
     return
-  rest = name.removeprefix(STATIC)
   path = os.path.expanduser(rest)
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
   if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
     return
   expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id org/name"
-  if rest == name:
-    expected += f", {STATIC}NAME of these, {SAVED_MODEL}FOLDER or {WORD_VECTORS}FILE"
+  if kind is TRANSFORMER:
+    expected += f", or {', '.join(each.form for each in PREFIXED)}"
   raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
 
 
 def absolute_name(name: str) -> str:
   """Returns an encoder's name, with the absolute path of a folder or checkpoint that is named by a relative one."""
-  prefix = next(filter(name.startswith, (STATIC, SAVED_MODEL, WORD_VECTORS)), "")
-  rest = name.removeprefix(prefix)
+  kind, rest = split_name(name)
   path = os.path.expanduser(rest)
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
   if is_name or not (os.path.exists(path) or is_tf1_prefix(path)):
     return name
-  return prefix + os.path.abspath(path)
+  return kind.prefix + os.path.abspath(path)
 
 
 def _local(name: str, path: pathlib.Path, static: bool) -> Source:
@@ -177,7 +178,7 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
 
 def _has_digest_of_name(blob):
   """Returns whether a file of the hub's cache has its checksum, which is its name; True for other files."""
-  # The SHA-256 of a large file, git's SHA-1 of a small one.
+  # The name of a large file is its SHA-256, the name of a small file git's SHA-1.
   if re.fullmatch("[0-9a-f]{64}", blob.name):
     return checksums.of_file(blob) == blob.name
   if re.fullmatch("[0-9a-f]{40}", blob.name) and blob.is_file():

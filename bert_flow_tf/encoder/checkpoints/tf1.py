@@ -67,8 +67,8 @@ class Tf1Checkpoint:
 
 
 def find_prefix(path: str | os.PathLike) -> str:
-  """Returns the prefix of a checkpoint: of a prefix, of a file of a checkpoint, or of a folder with one."""
-  # Of several in a folder bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
+  """Returns the prefix of a checkpoint, given the prefix, a file of the checkpoint, or a folder with a checkpoint."""
+  # If a folder has several, bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
   path = os.path.expanduser(os.fspath(path))
   if is_tf1_prefix(path):
     return path

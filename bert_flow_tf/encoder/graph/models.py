@@ -17,7 +17,7 @@ class BytePairs:
 
   def __init__(self, model: dict[str, Any]) -> None:
     vocab = model["vocab"]
-    # Read per token: pieces follow from what is on their left and a few characters on their right.
+    # Characters to read per token: pieces follow from the text on their left and a few characters on their right.
     self.characters_per_token = max(128, 2 * max(map(len, vocab)))
     self._size = max(vocab.values(), default=0) + 1
     unknown = vocab.get(model["unk_token"], -1)
@@ -63,7 +63,7 @@ class BytePairs:
     place = tf.range(tf.size(row))
     first = tf.math.unsorted_segment_min(tf.where(lowest, place, place.dtype.max), row, n)
     lowest &= tf.gather(self._at_once, index) | (place == tf.gather(first, row))
-    # Of pairs that overlap, as in "aaaa", every second one.
+    # Pairs overlap in "aaaa": merge every second pair.
     starts = lowest & ~tf.concat([[False], lowest[:-1]], 0)[: tf.size(row)]
     start = tf.gather(tf.concat([[0], place[starts]], 0), tf.cumsum(tf.cast(starts, tf.int32)))
     lowest &= (place - start) % 2 == 0
@@ -92,7 +92,7 @@ class Unigram:
         nodes[prefix] = len(nodes)
     keys = [(nodes[prefix[:-1]] << BITS) + ord(prefix[-1]) for prefix in nodes if prefix]
     self._keys = tf.constant(keys or [-1], tf.int64)
-    # Of a piece 1 + its id; 0 for none, and the last number for a character that no piece consists of.
+    # 1 + the id of the piece, 0 for none; the last number for a character that is not a piece.
     self._piece = tf.constant([1 + pieces.get(prefix, -1) for prefix in nodes])
     self._other = len(scores) + 1
     self._scores = tf.constant([-np.inf, *scores, scores.min() - 10.0], tf.float64)

@@ -88,7 +88,7 @@ def _begins_grapheme(codes, rows):
 @functools.cache
 def _grapheme_classes() -> list[np.ndarray]:
   """Returns sorted code points: extending the grapheme before, control characters, joined with the next character."""
-  # They show in what `tokenizers` does with a map of one character.
+  # The classes show in the replacements that `tokenizers` makes by a map of a single character.
   letter = normalizers.Precompiled(_charsmap("a")).normalize_str
   sign = normalizers.Precompiled(_charsmap(_NUMBER_SIGN)).normalize_str
   characters = all_characters()

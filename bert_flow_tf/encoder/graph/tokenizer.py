@@ -51,8 +51,8 @@ _SETTINGS = {
 class GraphTokenizer:
   """Tokenizer inside a graph: [CLS] tokens [SEP], padded on the right to the longest sentence of the batch.
 
-  Bytes that are not UTF-8 are U+FFFD, which BERT drops. Of a text only the first 1,024 bytes for each token are read,
-  which bounds the memory of hostile texts.
+  Bytes that are not UTF-8 are U+FFFD, which BERT drops. The graph reads at most 1,024 bytes per token of
+  `max_seq_length`, which bounds the memory of hostile texts.
 
   Raises:
     NoGraphForm: the tokenizer can only be computed in Python.
@@ -170,7 +170,7 @@ class AddedTokens:
     return all(map(_is_plain, tokens)) and all(is_normalized)
 
   def separate(self, texts: tf.Tensor) -> tf.Tensor:
-    """Puts a word of its own in place of each token: string [n] -> string [n]."""
+    """Replaces each added token by a separate code word: string [n] -> string [n]."""
     for pattern, code in zip(self._patterns, self._codes, strict=True):
       texts = tf.strings.regex_replace(texts, pattern, SEPARATOR + code + SEPARATOR)
     return texts
@@ -270,8 +270,8 @@ def _classes() -> dict[str, str]:
   normalizer = BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=True, lowercase=False)
   clean = BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
   split_words = BertPreTokenizer().pre_tokenize_str
-  # Without surrogates, which UTF-8 does not have, and the planes 3 to 13, which are letters to BERT or empty. Joined by
-  # a letter, as a call costs more than a character.
+  # Surrogates are left out, because UTF-8 does not have them, and the planes 3 to 13, which are letters to BERT or
+  # empty. A letter joins the characters, so that a single call classifies them all.
   planes = itertools.chain(range(0xD800), range(0xE000, 0x30000), range(0xE0000, 0x110000))
   characters = list(map(chr, planes))
   characters.remove("q")
@@ -294,7 +294,8 @@ def _classes() -> dict[str, str]:
 
 def _searchable(ids: dict[str, int]) -> list[str]:
   """Returns the pieces in the order of their ids, with unique placeholders for "" and for ids that no piece has."""
-  # Private characters, which are removed from text before the search. Of a repeated line the last id counts.
+  # Placeholders are private characters, which are removed from text before the search. If a piece is repeated, its last
+  # id is used.
   pieces = [f"{chr(_PRIVATE)}{number}" for number in range(max(ids.values()) + 1)]
   for piece, number in ids.items():
     if piece:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.checkpoints import files as files_lib
 from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
+from bert_flow_tf.encoder.kinds import SAVED_MODEL, split_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.pooling import OUTPUT, Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
@@ -23,7 +24,6 @@ from bert_flow_tf.encoder.text.word_piece import repair_surrogates
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.experiment import SAVED_MODEL
 from bert_flow_tf.io.files import read_json
 from bert_flow_tf.io.forks import check_not_forked
 
@@ -33,10 +33,11 @@ _CALL = "__call__"
 _DEFAULT_SIGNATURE = "serving_default"
 _HEADINGS = ("Graph execution error", "Detected at ", "<stack traces", "in user code")
 _EXAMPLES = ("A man is eating.", "no")
-# Of the vectors of a text alone and in a call with others, relative to the largest value; quantized models round so.
+# Largest difference, relative to the largest value, between a text's vectors alone and in a call with others. Quantized
+# models round by so much.
 _MAX_DIFFERENCE = 0.05
 
-# Bytes of a text per token, about, which decides how many texts are in a step.
+# Bytes of text per token, roughly; gives the number of texts in a step.
 _BYTES_PER_TOKEN = 4
 
 # Strings [n] -> {name of an output: tensor}.
@@ -55,7 +56,7 @@ class SavedModelEncoder(VectorEncoder):
   only_pooling = Pooling(OUTPUT, OUTPUT, (), 0)
   kind = "a SavedModel"
   takes_ids = False
-  without_text = None
+  without_text: str | None = None
   declared = Declared(OUTPUT, STATIC_MAX_SEQ_LENGTH)
 
   def __init__(self, settings: EncoderSettings) -> None:
@@ -101,7 +102,7 @@ class SavedModelEncoder(VectorEncoder):
     self.variables = list(self.of_text.get_concrete_function().graph.variables)
 
   def __reduce__(self) -> Any:
-    """Returns what makes a copy in another process, whose working directory may differ: it loads the folder again."""
+    """Returns function and arguments for a copy, which loads the folder again, perhaps from another working folder."""
     settings = dataclasses.replace(self.settings, model=absolute_name(self.name), init_checkpoint=None)
     return type(self), (settings,)
 
@@ -126,9 +127,14 @@ class SavedModelEncoder(VectorEncoder):
       raise EncoderError(message, "max_seq_length")
     return STATIC_MAX_SEQ_LENGTH
 
-  def text_graph(self) -> "SavedModelEncoder":
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "SavedModelEncoder":
     """Returns the graph from text to vectors, which takes the place of `EncoderGraph`."""
+    del pooling, max_seq_length
     return self
+
+  def features(self, text: tf.Tensor) -> tuple[tf.Tensor, None, None]:
+    """UTF-8 text string [n] -> vectors float32 [n, dim], no ids, no numbers of tokens."""
+    return self.of_text(text), None, None
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     check_not_forked(EncoderError)
@@ -151,7 +157,7 @@ class SavedModelEncoder(VectorEncoder):
     return embeddings
 
   def trainable_variables(self) -> list[tf.Variable]:
-    """Returns [], as a SavedModel stays what it is."""
+    """Returns [], because a SavedModel is not trained."""
     return []
 
   def track(self, module: Any) -> None:
@@ -161,9 +167,10 @@ class SavedModelEncoder(VectorEncoder):
 
 def _find(name):
   """Returns the folder of a SavedModel."""
-  path = pathlib.Path(os.path.expanduser(name.removeprefix(SAVED_MODEL)))
+  _, rest = split_name(name)
+  path = pathlib.Path(os.path.expanduser(rest))
   problem = ""
-  if name == SAVED_MODEL or not path.exists():
+  if not rest or not path.exists():
     problem = "no such folder"
   elif not path.is_dir():
     problem = "this is a file"
@@ -173,7 +180,7 @@ def _find(name):
     if versions:
       problem += f" itself; name one of its folders: {', '.join(versions)}"
   if problem:
-    expected = f"expected {SAVED_MODEL}FOLDER with saved_model.pb and variables/, as tf.saved_model.save writes it"
+    expected = f"expected {SAVED_MODEL.form} with saved_model.pb and variables/, as tf.saved_model.save writes it"
     raise EncoderError(f"model={name}: {expected}; {problem}", "model")
   return path
 

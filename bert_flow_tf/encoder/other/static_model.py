@@ -18,6 +18,7 @@ from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_mode
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, reason
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
 from bert_flow_tf.encoder.checkpoints.source import find
+from bert_flow_tf.encoder.kinds import STATIC
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import WORDPIECE, FolderTokenizer
@@ -25,7 +26,6 @@ from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_
 from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.experiment import STATIC
 
 _MODEL2VEC = "model2vec"
 _WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
@@ -149,7 +149,7 @@ def load_parts(settings: EncoderSettings) -> tuple[LoadedModel, StaticTokenizer,
   source = find(settings)
   if not source.static:
     raise EncoderError(
-      f"model={source.name}: a static model, which has no transformer; give {STATIC}{source.name}", "model"
+      f"model={source.name}: a static model, which has no transformer; give {STATIC.prefix}{source.name}", "model"
     )
   _check_settings(settings)
   files = _find_files(source.folder)

@@ -1,4 +1,4 @@
-"""What encoders have in common that give vectors of whole texts: no tokens, no blocks to pool."""
+"""Base of the encoders that give vectors of whole texts: no tokens, no blocks to pool."""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -33,7 +33,7 @@ class VectorEncoder(TextEncoder):
     useless = dict.fromkeys(self.settings.arguments(LOADING), reason)
     for keyword in ("saved_model_output", "cache_dir"):
       del useless[keyword]
-    # As an identity has them.
+    # The settings of a saved identity may have these values.
     for keyword, value in {"token_weights": UNIFORM, **absent_values()}.items():
       if getattr(self.settings, keyword) == value:
         del useless[keyword]

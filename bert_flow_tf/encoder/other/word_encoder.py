@@ -4,8 +4,10 @@ import os
 from typing import NoReturn
 
 from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
-from bert_flow_tf.encoder.other.word_vectors import AVERAGE, PREFIX, WordVectors
+from bert_flow_tf.encoder.other.word_vectors import AVERAGE, WordVectors
+from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
@@ -23,7 +25,7 @@ class WordEncoder(VectorEncoder):
     super().__init__(settings)
     self.check_settings("is a file of word vectors")
     if vectors is None:
-      vectors = WordVectors.from_file(os.path.expanduser(settings.encoder_name.removeprefix(PREFIX)))
+      vectors = WordVectors.from_file(os.path.expanduser(split_name(settings.encoder_name)[1]))
     self.vectors, self.name = vectors, vectors.name
     self.hidden_size = vectors.vectors.shape[1]
 
@@ -44,7 +46,7 @@ class WordEncoder(VectorEncoder):
       raise EncoderError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
     return int(max_seq_length)
 
-  def text_graph(self) -> NoReturn:
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> NoReturn:
     """Raises EncoderError: its words are cut in Python."""
     self.check_has_transformer("be a part of a graph, as an export needs it")
 

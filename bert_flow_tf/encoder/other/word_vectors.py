@@ -12,9 +12,9 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.readers.lines import carriage_return
+from bert_flow_tf.encoder.kinds import WORD_VECTORS
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.experiment import WORD_VECTORS as PREFIX
 from bert_flow_tf.progress import Progress
 
 AVERAGE = Pooling("avg", "words", (), 0)
@@ -42,15 +42,15 @@ class WordVectors:
     cls, path: str | os.PathLike, wanted: Collection[str] | None = None, show_progress: bool | None = None
   ) -> "WordVectors":
     """Reads `wanted` words, or all, of a text file of GloVe or word2vec."""
-    # As many fields at the end of a line as the first line has are the vector; the rest is the word, which contains
-    # spaces a few times in GloVe 840B. Of a repeated word the first vector is used.
+    # The last fields of a line are the vector, as many as the first line has. The rest is the word: some words of GloVe
+    # 840B contain spaces. If a word is repeated, its first vector is used.
     wanted_bytes = None
     if wanted is not None:
       wanted_bytes = frozenset(map(_utf8, wanted))
     path = os.fspath(path)
     rows, vectors, checksum = _read(path, wanted_bytes, show_progress is not False)
     logging.info("%s: %d word vectors of %d dimensions read", path, *vectors.shape)
-    return cls(vectors, rows, f"{PREFIX}{path}", checksum)
+    return cls(vectors, rows, f"{WORD_VECTORS.prefix}{path}", checksum)
 
   def encode(self, sentences: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
     """Returns averages of the vectors of each sentence's first words, float32 [n, dim]; zeros without a known word."""
@@ -152,11 +152,13 @@ def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
         yield number, line.rstrip(b" \r\n")
       progress.update(file.tell() - done)
   except OSError as error:
-    raise EncoderError(f"model={PREFIX}{path}: cannot be read ({error.strerror})", argument="model") from error
+    raise EncoderError(
+      f"model={WORD_VECTORS.prefix}{path}: cannot be read ({error.strerror})", argument="model"
+    ) from error
 
 
 def _numbers(fields: list[bytes]) -> np.ndarray | None:
-  """Returns fields as float32; None if one is no number."""
+  """Returns fields as float32; None if any field is not a number."""
   try:
     with np.errstate(over="ignore"):
       return np.array(list(map(float, fields))).astype(np.float32)

@@ -38,7 +38,7 @@ def add_tokens(
       content, in_vocabulary = token["content"], backend.token_to_id(token["content"]) == int(number)
       if content not in specials.values() and not (in_vocabulary and token.get("special")):
         settings = {name: bool(token.get(name, default)) for name, default in _SETTINGS.items()}
-        # As no special token: they are found in text, where "[MASK]" and similar text is text.
+        # Not as special tokens, which are not found in text: there, "[MASK]" and similar strings are ordinary text.
         backend.add_tokens([tokenizers.AddedToken(content, special=False, **settings)])
         result[number] = {"content": content, **settings}
         if backend.token_to_id(content) != int(number):

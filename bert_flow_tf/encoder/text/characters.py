@@ -17,7 +17,7 @@ NGRAMS = (3, 4, 5)
 _ALPHA = 0.75  # of token_weights=idf
 _START = "<"
 _NO_CHARACTER = "\ufffd"
-# Signs of an n-gram that one random number has.
+# Number of signs that a random number gives.
 _SIGNS = 64
 
 
@@ -28,10 +28,10 @@ class CharacterTable:
       C_v  = sum over g in g(v) of idf_g r_g,  divided by its length;  idf_g = ln((N + 1) / (df_g + 1))^0.75
       c    = sum over the pieces v of a sentence of a_v C_v;  a_v = ln((N + 1) / (df_v + 1))^0.75
 
-  By `weights`, df_v of N sentences have v, and none a piece with a digit; df_g is the sum of the df_v of the pieces
-  with g, at most N. The r_g are unit vectors (exact, sparse), or vectors of random signs (dense), whose products
-  differ by some 1 / sqrt(dim). Special tokens and punctuation have rows of zeros; years, which have no weight in an
-  embedding, count. `sizes`: numbers of characters of the n-grams; () gives tf-idf of word pieces.
+  `weights` give df_v, the number of the N sentences with v, which is 0 for a piece with a digit; df_g is the sum of the
+  df_v of the pieces with g, at most N. The r_g are unit vectors (exact, sparse), or vectors of random signs (dense),
+  whose products differ by about 1 / sqrt(dim). Special tokens and punctuation have rows of zeros; years, which have no
+  weight in an embedding, count. `sizes`: numbers of characters of the n-grams; () gives tf-idf of word pieces.
   """
 
   def __init__(self, tokenizer: SentenceTokenizer, weights: TokenWeights, sizes: Sequence[int] = NGRAMS) -> None:
@@ -64,7 +64,7 @@ class CharacterTable:
     return _unit(self._counts(ids) @ self._rows)
 
   def cosines(self, ids_a: Sequence[np.ndarray], ids_b: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the cosine of the exact c of each pair, float64 [n]; 0 if one is 0."""
+    """Returns the cosine of the exact c of each pair, float64 [n]; 0 if either c is 0."""
     return self.exact(ids_a).multiply(self.exact(ids_b)).sum(axis=1)
 
   def _variable(self, dim):

@@ -183,6 +183,6 @@ def _set_normalizer(backend, config, overrides, path):
         f"{_MAX_CHARS}={overrides[_MAX_CHARS]}: {path} has no WordPiece that could use it; leave it out", _MAX_CHARS
       )
     backend.model.max_input_chars_per_word = overrides[_MAX_CHARS]
-  # As in transformers, tokenizer.json alone does not decide it.
+  # transformers takes add_prefix_space from tokenizer_config.json, not from tokenizer.json.
   if type(backend.pre_tokenizer) is tokenizers.pre_tokenizers.ByteLevel:
     backend.pre_tokenizer.add_prefix_space = bool(config.get("add_prefix_space"))

@@ -58,7 +58,7 @@ class WordPieces:
     lengths = np.diff(ends, prepend=0)
     pieces = len(ids)
     if lengths.max() > max_pieces + 2:
-      # Of each text the first positions are kept, and its end.
+      # Keep the first positions of each text, and its end.
       position = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
       ids = ids[(position <= max_pieces) | (ids == _SEP)]
       lengths = np.minimum(lengths, max_pieces + 2)
@@ -71,7 +71,7 @@ class WordPieces:
     """Returns {word: ids of its word pieces}, with the words and possibly others."""
     known = self._known
     if not known or self._size > _CHARACTERS:
-      # Another thread may still read the old one.
+      # A new dict, because another thread may still read the old dict.
       self._known = known = {_END: [_SEP, _CLS]}
       self._size = 0
     missing = list(set(words).difference(known))

@@ -1,7 +1,7 @@
 """Backends of tokenizers from vocabulary files: vocab.txt, vocab.json with merges.txt, files of SentencePiece."""
 
-# They are what transformers 4 made of these files, with everything that decides no ids: the checksum of a tokenizer
-# hashes the backend's JSON and is in calibrations of release 0.1.0, and `save_encoder` writes the JSON as
+# The backends are equal to transformers 4's for these files, including settings that change no ids: the checksum of a
+# tokenizer hashes the backend's JSON and is in calibrations of release 0.1.0, and `save_encoder` writes the JSON as
 # tokenizer.json, where transformers finds [CLS] and [SEP].
 
 import json
@@ -47,7 +47,7 @@ def word_piece_backend(
   pieces: Sequence[str], specials: Mapping[str, str], architecture: Architecture
 ) -> tokenizers.Tokenizer:
   """Returns the backend of word pieces, the lines of a vocab.txt, with the default settings of BERT's normalizer."""
-  # Of a repeated line the last id counts. The last line of a file ends with a line break, too.
+  # If a line is repeated, its last id is used. The last line of a file also ends with a line break.
   lines = pieces[: len(pieces) - (pieces[-1:] == [""])]
   model = models.WordPiece({piece: row for row, piece in enumerate(lines)}, unk_token=specials["unk_token"])
   backend = tokenizers.Tokenizer(model)

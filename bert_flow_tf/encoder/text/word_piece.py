@@ -25,7 +25,7 @@ from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
-# Of the tokenizers of other encoders.
+# Settings of the tokenizers of other encoders.
 _OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
 _MAX_CHARS = "max_input_chars_per_word"
 # Longer words become [UNK]: in transformers, and in Google's tokenization.py.
@@ -115,7 +115,7 @@ class SentenceTokenizer:
     self._warned = self._warned_of_cut = False
 
   def __setstate__(self, state: dict[str, Any]) -> None:
-    """Sets what the pickle of a `tokenizers.Tokenizer` lacks."""
+    """Restores the state; `encode_special_tokens` is not in the pickle of a `tokenizers.Tokenizer`."""
     vars(self).update(state)
     self.backend.encode_special_tokens = True
 
@@ -130,7 +130,7 @@ class SentenceTokenizer:
     for key, value in overrides.items():
       if value is not None and key in _EXPECTED:
         settings[key] = value
-    # What the files leave open, transformers and Google's code decide in different ways.
+    # transformers and Google's code have different defaults for values that the files leave out.
     is_hugging_face = files.has(CONFIG)
     if not is_hugging_face:
       settings.setdefault(_MAX_CHARS, MAX_OF_GOOGLE)
@@ -173,7 +173,7 @@ class SentenceTokenizer:
     return ids
 
   def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> None:
-    """Logs the warnings of `__call__` for sentences whose embeddings are known, by a sample of them."""
+    """Logs the tokenizer's warnings for a sample of cached sentences."""
     self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
 
   def _warn_of_text(self, ids, cut, max_seq_length):
@@ -207,7 +207,7 @@ class SentenceTokenizer:
         f"{self.vocab_file}: token {self.vocab[largest]!r} has the id {largest}, and the model has {vocab_size} word "
         "embeddings; use the tokenizer of this model"
       )
-    # Rows up to a multiple of 8 are there for speed.
+    # Some models have unused rows up to a multiple of 8, for speed.
     unnamed = vocab_size - self.vocab_size
     if self._names_all_rows and unnamed > 0 and vocab_size % 8:
       raise EncoderError(

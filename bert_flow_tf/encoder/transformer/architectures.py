@@ -119,7 +119,7 @@ _MODERNBERT_DROPOUTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-  """What distinguishes an architecture from BERT, whose values are the defaults.
+  """Differences of an architecture from BERT, whose values are the defaults.
 
   Paths of weights are named as in transformers' TensorFlow models, below the main layer.
 

@@ -8,7 +8,7 @@ from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, 
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
 
-# Added to all logits, as in transformers, which decides the last bit of tiny ones.
+# transformers adds it to all logits; it changes the last bit of tiny logits.
 _STABLE = 1e-9
 
 
@@ -60,11 +60,11 @@ class Block(tf.Module):
     Args:
       rows: the hidden states, in the order of `read`.
       read: the positions of `rows`.
-      bias: what is added to the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
+      bias: summand of the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
       dropout: its dropout.
       number: number of the block, from 0; all blocks of ALBERT are the same object.
       first_tokens: None for the states of all of `read`, else of first tokens alone.
-      relative: what attention computes from the distance of two tokens, if the architecture does.
+      relative: table of the distances of two tokens, for architectures whose attention reads it.
     """
     queries = rows
     written: Rows = read

@@ -41,7 +41,7 @@ _FIXED = {
   "num_hidden_groups": 1,
   "inner_group_num": 1,
 }
-# Keys of numbers from 0 on, and what they are below.
+# {key of a number: bound}: the number is at least 0 and below the bound.
 _NUMBERS = {
   "layer_norm_eps": 1,
   "hidden_dropout_prob": 1,

@@ -38,7 +38,7 @@ class Distances(tf.Module):
 
 def _bucket(distances, middle, longest):
   """Returns the buckets of distances: a bucket each up to the middle, then wider with the logarithm."""
-  # In NumPy: a logarithm of TensorFlow's can be one bit larger, which is the next bucket where the quotient is whole.
+  # NumPy's logarithm is used: TensorFlow's can be a bit larger, which gives the next bucket if the quotient is whole.
   sizes = np.maximum(np.abs(distances), middle)
   ratios = np.log(sizes / middle) / np.log((longest - 1) / middle)
   far = np.ceil(ratios * (middle - 1)).astype(int) + middle
@@ -46,7 +46,7 @@ def _bucket(distances, middle, longest):
 
 
 class DisentangledBlock(Block):
-  """BERT's block, whose logits have a term for the distance seen by the query, and one for that seen by the key."""
+  """BERT's block, whose logits have two more terms: distances seen by the query, and distances seen by the key."""
 
   def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
@@ -55,7 +55,7 @@ class DisentangledBlock(Block):
     position_query = split_heads(self.query(relative[0])[tf.newaxis], self._heads)
     logits = tf.matmul(query, key, transpose_b=True)
     logits += _by_distance(tf.matmul(query, position_key, transpose_b=True))
-    # For a key the distances have the opposite sign.
+    # Distances seen by a key have the opposite sign.
     seen_by_key = tf.matmul(key, tf.reverse(position_query, [2]), transpose_b=True)
     seen_by_key = tf.linalg.matrix_transpose(_by_distance(seen_by_key))
     logits += seen_by_key[:, :, : tf.shape(query)[2]]
@@ -65,7 +65,7 @@ class DisentangledBlock(Block):
 def _by_distance(products):
   """[batch, heads, n, 2 * seq_len - 1] by distance -> [batch, heads, n, seq_len] by position; n is seq_len or 1.
 
-  Row i needs the columns seq_len - 1 - i and the next ones: as a flat sequence, rows that are one shorter.
+  Row i needs seq_len columns from column seq_len - 1 - i on. In the flat sequence, these are rows shorter by 1.
   """
   shape = tf.shape(products)
   length = (shape[3] + 1) // 2

@@ -14,7 +14,7 @@ from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS, 
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.precision import Products
 
-# Source of weights: (path, shape) -> variable; `weights` has them.
+# Function (path, shape) -> variable; `weights` implements it.
 Variables = Callable[[str, Sequence[int]], tf.Variable]
 
 
@@ -51,7 +51,7 @@ class Dense(tf.Module):
     kernel = self._cast_kernel
     if kernel is None:
       kernel = self._products.cast(self.kernel)
-    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
+    # Rows in a single matrix let TensorFlow compute product, bias and activation as one operation.
     size, units = self.kernel.shape
     outputs = tf.cast(tf.matmul(self._products.cast(tf.reshape(rows, [-1, size])), kernel), tf.float32)
     if self.bias is not None:

@@ -66,7 +66,7 @@ class RotaryBlock(tf.Module):
     if first_tokens is not None:
       written = first_tokens
       rows = written.pack(read.unpack(rows))
-      query = tf.expand_dims(query[:, :, 0], 2)  # whose static shape, too, has one query
+      query = tf.expand_dims(query[:, :, 0], 2)  # the static shape has one query, too
 
     def drop(probabilities):
       return dropout(probabilities, PROBABILITIES, number)

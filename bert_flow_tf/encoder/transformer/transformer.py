@@ -27,9 +27,9 @@ from bert_flow_tf.encoder.transformer.layers import (
 )
 from bert_flow_tf.encoder.transformer.precision import Products
 
-# Added to the logits of padding.
+# Summand of the logits of padding.
 _MASKED = -10000.0
-# MPNet's relative positions: number of buckets, and the distance from which on all share the last one (Song et al.
+# MPNet's relative positions: number of buckets, and the distance from which all share the last bucket (Song et al.
 # 2020, MPNet; the buckets are T5's).
 _BUCKETS, _FARTHEST = 32, 128
 
@@ -37,8 +37,8 @@ _BUCKETS, _FARTHEST = 32, 128
 class Transformer(tf.Module):
   """Encoder of an architecture: embeddings, blocks, and a pooled output if it has weights for it.
 
-  Its variables have the names of transformers' TensorFlow models, so that checksums and the names of TensorFlow 1 do
-  not depend on whose model it is.
+  Its variables have the names of transformers' TensorFlow models, so that checksums and the names of TensorFlow 1 are
+  the same for every source of the model.
 
   Attributes:
     config: its `EncoderConfig`.
@@ -103,7 +103,7 @@ class Transformer(tf.Module):
       self.pooler = Dense(keep, architecture.pooler, size, size, "tanh")
 
   def __reduce__(self) -> Any:
-    """Returns what makes a copy of its own weights, in this process or another, on whatever devices they are."""
+    """Returns function and arguments for a copy with copied weights, in this process or another, on any devices."""
     arrays = {path_of_variable(weight): weight.numpy() for weight in self._weights}
     return _from_arrays, (self.config, arrays, self.has_pooler)
 
@@ -183,7 +183,7 @@ class Transformer(tf.Module):
     positions = tf.broadcast_to(tf.range(tf.shape(ids)[1]), tf.shape(ids))
     first = self.config.first_position
     if first:
-      # As in PyTorch: padding has the position of the padding token's id.
+      # Padding has the position of the padding token's id, as in PyTorch.
       is_token = tf.cast(ids != first - 1, tf.int32)
       positions = tf.cumsum(is_token, axis=1) * is_token + first - 1
     ids = rows.pack(ids)

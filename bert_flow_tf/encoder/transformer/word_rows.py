@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 
-# In identities of calibrations, the matrix is a BERT's, whichever encoder it is from.
+# Identities of calibrations name the matrix as a BERT's, for every encoder.
 _NAME = "static/bert/embeddings/word_embeddings/weight"
 
 
@@ -32,7 +32,7 @@ class WordRows(tf.Module):
     self.word_embeddings = tf.Variable(rows, trainable=False, name=_NAME, dtype=tf.float32)
 
   def __reduce__(self) -> Any:
-    """Returns what makes a copy of its own matrix."""
+    """Returns class and arguments for a copy with a copied matrix."""
     return type(self), (self.word_embeddings.numpy(),)
 
   @property

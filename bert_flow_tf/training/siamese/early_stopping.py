@@ -52,10 +52,10 @@ class EarlyStopping:
     """Evaluates dev, keeps the weights if they are the best so far, and returns the score."""
     score = self._evaluate()
     best, best_step, since = self.state.numpy()
-    # Never for NaN.
+    # NaN is never better.
     is_better = score < best if self._as_published else score > best
     if is_better:
-      # Before the training's own checkpoint: a training killed in between evaluates again and writes the same.
+      # Written before the training's own checkpoint: a training killed in between evaluates again and writes the same.
       if self._kept is not None:
         self._kept.save(step)
       best, best_step, since = score, step, 0

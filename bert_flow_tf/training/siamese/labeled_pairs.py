@@ -74,7 +74,7 @@ def _with_copies(
       )
     for ids, rows in zip(pair, copies, strict=True):
       rows.append(ids)
-    # The published code draws for the first side, then for the second, copy by copy.
+    # Random draws have the published order: copy by copy, the first side before the second side.
     for _ in range(dupe_factor - 1):
       for ids, rows in zip(pair, copies, strict=True):
         masked = ids.copy()

@@ -61,7 +61,7 @@ class Classifier:
     return tf.nn.softmax(self.logits(tf.constant(u, tf.float32), tf.constant(v, tf.float32))).numpy()
 
   def save(self, folder: str | os.PathLike) -> None:
-    """Writes the classifier's file into a folder, atomically and in place of an older one."""
+    """Writes the classifier's file into a folder, atomically; replaces an older file."""
     weights = tf.convert_to_tensor(self.output_weights).numpy()
     archive.write(folder, _KIND, {"labels": self.labels, "encoder": self.encoder}, {VARIABLE: weights})
 

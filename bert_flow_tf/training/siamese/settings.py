@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
-from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, EncoderSettings
+from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, EncoderSettings, Role
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import check_positive, setting
 from bert_flow_tf.training.settings import FlowSettings
@@ -25,10 +25,10 @@ class SiameseEmbedding(EncoderSettings):
     part=NAME,
   )
   bert_config_file: str | None = setting(
-    None, "Configuration of init_checkpoint; default: the one in its folder.", part=LOADING, saved=False
+    None, "Configuration of init_checkpoint; default: the one in its folder.", part=LOADING, role=Role.LOCAL
   )
   vocab_file: str | None = setting(
-    None, "vocab.txt of init_checkpoint; default: the one in its folder.", part=LOADING, saved=False
+    None, "vocab.txt of init_checkpoint; default: the one in its folder.", part=LOADING, role=Role.LOCAL
   )
   do_lower_case: bool | None = setting(
     None, "Whether text is lower-cased. The vocabulary decides it; a flag that contradicts it is an error."

@@ -152,7 +152,7 @@ class SiameseTrainer:
     )
 
   def _identity(self, source, total):
-    """Returns the JSON values that a resumed training must share with the one that it resumes."""
+    """Returns the JSON values that must be equal for a training to be resumed."""
     settings = named_values(self._settings)
     del settings["flow_model_config"]  # the flow's own settings hold its content
     return {

@@ -22,7 +22,7 @@ TEXTS = ["a b c", "b", "c a a b c b a"]
 
 
 def declare(folder, pooling, modules=(("", TRANSFORMER), ("1_Pooling", POOLING)), length=7, **model):
-  """Writes the files of sentence-transformers next to a BERT's; `model` is what the whole model declares."""
+  """Writes the files of sentence-transformers next to a BERT's; `model`: the declaration of the whole model."""
   (folder / "1_Pooling").mkdir(exist_ok=True)
   modules = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(modules)]
   (folder / "modules.json").write_text(json.dumps(modules))
@@ -120,7 +120,7 @@ def test_normalize_is_harmless_and_no_pooling_is_rejected(tmp_path):
   ],
 )
 def test_the_length_is_where_each_release_saves_it(tmp_path, name, content, length, expected):
-  """Of 16 positions, and `length` as the tokenizer's model_max_length."""
+  """The encoder has 16 positions; `length` is the tokenizer's model_max_length."""
   declare(tiny.save_tiny(tmp_path), modes("mean_tokens"), length=None)
   (tmp_path / name).write_text(json.dumps(content))
   edit_json(tmp_path / "tokenizer_config.json", model_max_length=length)
@@ -131,7 +131,7 @@ QUERY = {"prompts": {"query": "a dog . ", "document": "cat ", "no": ""}, "defaul
 
 
 def test_prompts_are_put_before_sentences(tmp_path):
-  """In Python, a graph and a layer; by default, by name, as a text, and after a model was saved."""
+  """Prompts work in Python, a graph and a layer; by default, by name, as a text, and after a model was saved."""
   declare(tiny.save_tiny(tmp_path / "encoder"), modes("mean_tokens"), length=None, **QUERY)
   name = str(tmp_path / "encoder")
   model, plain = SentenceModel.from_pretrained(name), SentenceModel.from_pretrained(name, prompt="")

@@ -42,7 +42,7 @@ def test_forward_is_bert_in_numpy(tmp_path, kind):
 
 @pytest.mark.parametrize("prefix", ["module.bert.", "auto_model.", "0.auto_model."])
 def test_names_of_what_holds_the_model_do_not_count(tmp_path, prefix):
-  """As DataParallel and sentence-transformers' Transformer save them."""
+  """DataParallel and sentence-transformers' Transformer save such names."""
   weights = tiny.random_weights()
   expected = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "plain", weights)).weights_checksum
   renamed = {name.replace("bert.", prefix, 1): value for name, value in weights.items()}

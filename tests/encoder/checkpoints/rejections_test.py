@@ -177,7 +177,7 @@ DAMAGED = {
   ),
   "electra: case a word": ("electra", tokenizer_config(do_lower_case="yes"), "lower_case is 'yes', expected true"),
 }
-# What sentence-transformers writes next to them.
+# sentence-transformers writes modules.json next to the files above.
 for number, content in enumerate((b"{}", b"[]", b"[1]", b'[{"type": 3, "path": ""}]', b'[{"type": "a.Transformer"}]')):
   DAMAGED[f"modules {number}"] = ("pt", write("modules.json", content), "modules.json: ")
 

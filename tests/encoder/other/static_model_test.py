@@ -91,7 +91,7 @@ def unit(rows):
 def in_graph(encoder, texts):
   graph = EncoderGraph(encoder, encoder.pooling(), encoder.check_max_seq_length(None))
   assert graph.without_text is None
-  return graph.of_text(tf.constant(texts)).numpy()
+  return graph.features(tf.constant(texts))[0].numpy()
 
 
 @pytest.mark.parametrize("backend", [word_piece, unigram, word_level])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.encoder.other.word_vectors import PREFIX, WordVectors, split_words, wanted_words
+from bert_flow_tf.encoder.other.word_vectors import WordVectors, split_words, wanted_words
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.serving.export import export_model
 from tests.testing import rejected
@@ -36,7 +36,7 @@ def test_averages_by_hand(tmp_path):
   assert embeddings.dtype == np.float32
   np.testing.assert_allclose(embeddings, expected, rtol=1e-6)
   assert _encode(vectors, "zebra the cat", max_seq_length=2).tolist() == [[1, 2, 3]]
-  assert vectors.name == f"{PREFIX}{tmp_path / 'vectors.txt'}"
+  assert vectors.name == f"glove:{tmp_path / 'vectors.txt'}"
   assert _encode(vectors).shape == (0, 3)
   # Lower case has priority.
   vectors = _read(tmp_path, "May 1 1\nmay 2 2\nJune 3 3\n")

@@ -70,7 +70,7 @@ def test_numbers_equal_pytorchs(golden):
 
 def test_ids_equal_transformers(golden):
   encoder, _, sentences = golden
-  # Not AutoTokenizer: that of transformers 5 takes a class's own normalizer for that of the file.
+  # AutoTokenizer is not used: in transformers 5 it replaces the file's normalizer by the class's.
   theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(encoder.folder / "tokenizer.json"))
   for max_seq_length in (5, 64):
     ours = [row.tolist() for row in encoder.tokenizer(sentences + ODD, max_seq_length)]
@@ -123,7 +123,7 @@ def test_precision_and_longest_text(golden):
     encoder.encode(["a"], max_seq_length=limit + 1)
 
 
-# Of each kind of tokenizer.
+# An architecture per kind of tokenizer.
 @pytest.mark.parametrize("name", ["mpnet", "roberta", "modernbert", "albert", "deberta-v2"])
 def test_weights_of_tokens(name):
   weighted = SentenceEncoder.from_pretrained(golden_encoder(name), token_weights="idf")

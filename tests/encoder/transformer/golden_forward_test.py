@@ -43,7 +43,7 @@ def assert_close(actual, expected):
 
 
 def both(key):
-  """Returns the arrays of both sides, one after the other."""
+  """Returns the arrays of the first side, then the arrays of the second side."""
   return np.concatenate([DATA[f"{key}_a"], DATA[f"{key}_b"]])
 
 

@@ -80,7 +80,7 @@ def states_and_reference(values, lengths):
     (MODERNBERT | {"global_attn_every_n_layers": 1, "num_hidden_layers": 3}, [40]),
     (DEBERTA, [300, 130, 2]),
     (DEBERTA | {"position_buckets": 7, "max_relative_positions": 40, "num_attention_heads": 4}, [200, 3]),
-    # Of a distance whose bucket is a whole number before it is rounded up, and beyond it.
+    # These lengths have a distance whose bucket is an integer before it is rounded up, and larger distances.
     (DEBERTA | {"max_relative_positions": 200}, [260]),
     (DEBERTA | {"position_buckets": 16, "max_position_embeddings": 130, "layer_norm_eps": 1e-3}, [130, 1]),
   ],
@@ -94,7 +94,7 @@ def test_states_follow_the_equations(values, lengths):
 
 @pytest.mark.parametrize("values", [MODERNBERT | {"num_hidden_layers": 2}, DEBERTA])
 def test_the_first_token_alone_in_a_graph(values):
-  """Of text longer than two windows; ModernBERT's last block is a local one."""
+  """The text is longer than two windows; ModernBERT's last block has local attention."""
   model = random_transformer(EncoderConfig(values | {"initializer_range": 0.3}))
   spec = tf.TensorSpec([None, None], tf.int32)
 

@@ -73,7 +73,7 @@ def test_a_published_flag_without_a_meaning_says_so():
 
 
 def test_help_whose_reader_stops_ends_without_an_error():
-  """As `--help | head`: nobody reads the pipe."""
+  """`--help | head` closes the pipe early."""
   reading, writing = os.pipe()
   os.close(reading)
   done = finished_python("run_scripts/run_flow.py", "--help", stdout=writing)
@@ -90,7 +90,7 @@ def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, ca
 
 
 def test_output_that_nobody_reads_is_no_error():
-  """As of `bert-flow search corpus.txt < questions | head -1`."""
+  """`bert-flow search corpus.txt < questions | head -1` closes the pipe early."""
   code = "from run_scripts import runner\ndef main():\n  for line in range(100000):\n    print(line, flush=True)\n"
   code += "runner.run(main)\n"
   command = ["bash", "-c", '"$0" -c "$1" | head -1; exit ${PIPESTATUS[0]}', sys.executable, code]

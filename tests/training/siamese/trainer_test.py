@@ -32,7 +32,7 @@ def without_dropout(tmp_path_factory):
 
 @pytest.mark.parametrize("classifier", [True, False])
 def test_losses_are_those_of_the_formula(without_dropout, classifier):
-  """In float64, of embeddings that a flow calibrates; one pair of the batch has no label."""
+  """The formula is computed in float64; a flow calibrates the embeddings, and one pair of the batch has no label."""
   parts = small.make(without_dropout, classifier, flow=True, l2_penalty=0.01)
   flow = parts.flow
   targets = np.array([0.0, 2.0, np.nan, 1.0, 1.0, 0.0, 2.0, 1.0])

@@ -1,0 +1,57 @@
+"""calibration/step.py: a step that a user writes is a part of a model in Python, in its file and in its graph."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.calibration import Features, LowDim, Normalize, Step
+from tests.encoder import tiny
+
+TEXTS = ["a dog runs", "cats", "the dog", "a cat sleeps", "runs"] * 4
+
+
+class Reversed(Step, methods=("reversed",)):
+  """Dimensions in the other order, times a factor."""
+
+  name = "reversed"
+
+  def __init__(self, factor):
+    self.factor = factor
+
+  def output_dim_of(self, dim):
+    return dim
+
+  def __call__(self, features):
+    return self.factor * tf.cast(features.embedding[:, ::-1], tf.float32)
+
+  def contents(self):
+    return {"method": "reversed"}, {"factor": np.float32(self.factor)}
+
+  @classmethod
+  def restore(cls, settings, arrays):
+    return cls(float(arrays["factor"]))
+
+
+@pytest.mark.parametrize("calibration", ["mean", "mean+characters-16", "characters-16"])
+def test_a_step_of_the_user(calibration, tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  plain = SentenceModel(encoder).fit(TEXTS, calibration)
+  model = SentenceModel(encoder, steps=[Reversed(3.0)], low_dim=2).fit(TEXTS, calibration)
+  expected = (3 * plain.encode(TEXTS)[:, ::-1]).reshape(len(TEXTS), 2, -1).mean(axis=2)
+  np.testing.assert_allclose(model.encode(TEXTS), expected, atol=1e-5)
+  assert model.output_dim == 2 and model.calibration_name == f"{calibration}+reversed"
+  model.save(tmp_path / "model")
+  loaded = SentenceModel.load(tmp_path / "model")
+  np.testing.assert_array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+  np.testing.assert_allclose(loaded.as_function()(TEXTS), expected, atol=1e-5)
+  # A later fit keeps it.
+  again = loaded.fit(TEXTS, calibration).encode(TEXTS)
+  np.testing.assert_allclose(again, expected, atol=1e-5)
+
+
+def test_steps_on_arrays():
+  rows = np.float32([[3, 4, 0, 0], [0, 0, 0, 0]])
+  np.testing.assert_allclose(Normalize().transform(rows), rows / 5)
+  np.testing.assert_allclose(LowDim(2)(Features(tf.constant(rows))), [[3.5, 0], [0, 0]])
+  np.testing.assert_allclose(LowDim(2).cosines(np.concatenate([rows, rows])), [1, 0])
