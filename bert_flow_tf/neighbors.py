@@ -1,8 +1,9 @@
 """Nearest neighbors and near-duplicates by cosine: exact, in blocks, without an array of all pairs; NumPy alone."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
@@ -16,6 +17,13 @@ _ROWS, _COLUMNS = 1024, 4096
 _LOWEST = -2.0
 # Cosines of equal rows differ from 1 by less, since float32 rounds.
 _ROUNDING = 1e-6
+
+
+class Model(Protocol):
+  """Model that embeds sentences, as `SentenceModel`."""
+
+  def encode(self, sentences: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
+    """Returns the embeddings of n sentences, [n, dim]."""
 
 
 class Neighbors(NamedTuple):
@@ -83,11 +91,11 @@ def search(
     scores, rows = search_embeddings(query_embeddings, corpus, *settings)
     return Neighbors(scores, with_text[rows])
   elif texts is None:
-    query_embeddings, corpus = model, queries
+    embeddings: Any = queries
   else:
     message = f"model: expected a SentenceModel or another object with encode, got {type(model).__name__}"
     raise ConfigError(message, argument="model")
-  return search_embeddings(query_embeddings, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+  return search_embeddings(model, embeddings, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
 
 
 def _check_queries(queries):
@@ -100,8 +108,8 @@ def _check_queries(queries):
 
 
 def search_embeddings(
-  query_embeddings: Any,
-  corpus_embeddings: Any,
+  query_embeddings: npt.ArrayLike,
+  corpus_embeddings: npt.ArrayLike,
   top_k: int = 10,
   query_chunk_size: int = 1024,
   corpus_chunk_size: int = 16384,
@@ -139,7 +147,7 @@ def search_embeddings(
 
 
 def paraphrase_mining(
-  model: Any,
+  model: Model,
   sentences: Texts,
   show_progress_bar: bool = False,
   batch_size: int = 64,
@@ -185,7 +193,7 @@ def paraphrase_mining(
 
 
 def paraphrase_mining_embeddings(
-  embeddings: Any,
+  embeddings: npt.ArrayLike,
   threshold: float | None = None,
   max_pairs: int = 500000,
   query_chunk_size: int = 1024,
@@ -221,7 +229,7 @@ def paraphrase_mining_embeddings(
 
 
 def near_duplicates(
-  embeddings: Any, threshold: float = 0.9, show_progress_bar: bool = False, *, texts: Texts | None = None
+  embeddings: npt.ArrayLike, threshold: float = 0.9, show_progress_bar: bool = False, *, texts: Texts | None = None
 ) -> np.ndarray:
   """Returns for each row the first kept row with a cosine of at least `threshold`, or the row itself, which is kept.
 
@@ -285,7 +293,7 @@ def rows_with_text(texts: list[str]) -> np.ndarray:
   return np.array([row for row, text in enumerate(texts) if text.strip()], np.int64)
 
 
-def check_threshold(threshold: Any) -> float:
+def check_threshold(threshold: float) -> float:
   """Returns a smallest cosine; raises a ConfigError for anything but a number from -1 to 1."""
   is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
   if not is_number or not -1 <= threshold <= 1:
@@ -293,7 +301,7 @@ def check_threshold(threshold: Any) -> float:
   return float(threshold)
 
 
-def _unit_rows(embeddings: Any, name: str = "embeddings", dim: int | None = None) -> np.ndarray:
+def _unit_rows(embeddings: npt.ArrayLike, name: str = "embeddings", dim: int | None = None) -> np.ndarray:
   """Returns embeddings [n, dim] divided by their lengths, float32 [n, dim]; rows of zeros stay."""
   rows = check_rows(embeddings, dim, name=name)
   unit = np.empty(rows.shape, np.float32)

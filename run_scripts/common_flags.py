@@ -8,8 +8,8 @@ import shlex
 import sys
 import types
 import typing
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from absl import flags
 
@@ -23,10 +23,18 @@ from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page, quiet
 from run_scripts.bert_flow import program_name
 
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+  from bert_flow_tf.calibration.step import Calibration
+  from bert_flow_tf.data.pairs import SentencePairs, Texts
+  from bert_flow_tf.model import SentenceModel
+
 FLAGS = flags.FLAGS
+SettingsClass = TypeVar("SettingsClass")
 
 
-def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: Any) -> None:
+def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: object) -> None:
   """Defines a flag for each field of a settings dataclass, or for some; `other_defaults` are the runner's own."""
   # A setting's heading in --help is the part of the package that its dataclass belongs to.
   kinds = typing.get_type_hints(cls)
@@ -62,7 +70,7 @@ def _define(flag, field, kind, default):
     flags.DEFINE_alias(field.name, flag)
 
 
-def settings(cls: type) -> Any:
+def settings(cls: type[SettingsClass]) -> SettingsClass:
   """Returns the dataclass with the values of the flags; fields without a flag have their default."""
   # Flags of lists are lists, settings have tuples.
   values = {}
@@ -191,7 +199,7 @@ def reject(names: Sequence[str], reason: str) -> None:
     raise ConfigError(f"{name}: {reason}", argument=name)
 
 
-def given(names: Sequence[str]) -> list[str]:
+def given(names: Iterable[str]) -> list[str]:
   """Returns the names of the flags that are on the command line."""
   return [name for name in names if FLAGS[name].present]
 
@@ -218,7 +226,9 @@ def check_encoder() -> None:
   check_name(settings(EncoderSettings).encoder_name)
 
 
-def load_model(folder: str | None = None, allow_other_encoder: bool = False, strategy: Any = None) -> Any:
+def load_model(
+  folder: str | None = None, allow_other_encoder: bool = False, strategy: "tf.distribute.Strategy | str | None" = None
+) -> "SentenceModel":
   """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
   if folder is None:
     check_encoder()
@@ -234,7 +244,11 @@ def load_model(folder: str | None = None, allow_other_encoder: bool = False, str
     return SentenceModel.from_pretrained(encoder_settings.encoder_name, cache=encoder_settings.cached_dir, **arguments)
 
 
-def export(model: Any, calibration_folder: str | os.PathLike | None, reference: Any = None) -> None:
+def export(
+  model: "SentenceModel | Calibration",
+  calibration_folder: str | os.PathLike | None,
+  reference: "Texts | SentencePairs | None" = None,
+) -> None:
   """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None."""
   from bert_flow_tf.serving.metadata import read_origin, summary
 
@@ -258,12 +272,12 @@ def runner_flags() -> list[flags.Flag]:
   return found
 
 
-def values() -> dict[str, Any]:
+def values() -> dict[str, object]:
   """Returns {name: value} of the runner's flags."""
   return {flag.name: flag.value for flag in runner_flags()}
 
 
-def about() -> dict[str, Any]:
+def about() -> dict[str, object]:
   """Returns the entries of results.json about the command line: the command, its flags, and versions."""
   command = f"{program_name()} {shlex.join(sys.argv[1:])}".strip()
   return {"command": command, "flags": values(), "versions": versions()}

@@ -6,7 +6,7 @@ bert-flow dedupe sentences.txt --flow_folder=exp/NAME/flow --threshold=0.9 --out
 import os
 import pathlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -20,6 +20,9 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.neighbors import near_duplicates, rows_with_text
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
 
@@ -42,7 +45,7 @@ def check_output(path: str) -> None:
     raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")
 
 
-def is_known(model: Any, texts: list[str]) -> np.ndarray:
+def is_known(model: "SentenceModel", texts: list[str]) -> np.ndarray:
   """Returns for each text whether a `SentenceModel` knows a piece or word of it, bool [n].
 
   Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
@@ -61,7 +64,7 @@ def is_known(model: Any, texts: list[str]) -> np.ndarray:
   return np.array([not np.isin(row, nothing).all() for row in ids], bool)
 
 
-def kept_rows(model: Any, sentences: list[str], with_text: np.ndarray) -> np.ndarray:
+def kept_rows(model: "SentenceModel", sentences: list[str], with_text: np.ndarray) -> np.ndarray:
   """Returns the rows of sentences to keep, increasing: those without near-duplicates before, blank or unknown ones."""
   known = is_known(model, [sentences[row] for row in with_text])
   comparable = with_text[known]

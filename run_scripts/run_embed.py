@@ -6,7 +6,7 @@ bert-flow embed --input='corpus/*.txt.gz' --flow_folder=exp/NAME/flow --output=v
 import os
 import pathlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -16,6 +16,9 @@ from absl import flags, logging
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from run_scripts import common_flags, quiet, runner
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
 
@@ -44,7 +47,7 @@ def check_flags() -> None:
   common_flags.check_calibration_flags()
 
 
-def load_model() -> Any:
+def load_model() -> "SentenceModel":
   """Loads the SavedModel, or the encoder and its calibration."""
   if FLAGS.saved_model is not None:
     quiet.import_tensorflow()

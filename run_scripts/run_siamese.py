@@ -13,7 +13,6 @@ import dataclasses
 import pathlib
 import sys
 from collections.abc import Callable
-from typing import Any
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -43,7 +42,7 @@ _WITHOUT_MEANING = {
 }
 # Where the published runner has SentEval.
 _SENTEVAL = "../SentEval"
-_DEFINE: dict[type, Callable[..., Any]] = {
+_DEFINE: dict[type, Callable[..., flags.FlagHolder]] = {
   float: flags.DEFINE_float,
   bool: flags.DEFINE_boolean,
   int: flags.DEFINE_integer,

@@ -7,7 +7,6 @@ import dataclasses
 import pathlib
 import shlex
 import sys
-from typing import Any
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -72,7 +71,7 @@ def _users_of(flag: flags.Flag) -> list[str]:
   return registry.users_of(_FIELDS.get(flag.name, flag.name))
 
 
-def _about(name: str) -> dict[str, Any]:
+def _about(name: str) -> dict[str, object]:
   """Returns the command that makes one table, and the versions of the packages."""
   command = ["bert-flow", "table", f"--table={name}"]
   for flag in common_flags.runner_flags():

@@ -5,7 +5,7 @@ import io
 import os
 import pathlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, TextIO
 
 from absl import flags, logging
 
@@ -15,6 +15,9 @@ from bert_flow_tf.data.readers.text import PARQUET
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
 from run_scripts import common_flags, help_page
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
 _OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # rejected for output, because readers unpack them
@@ -66,7 +69,7 @@ def input_files(max_files: int | None = None) -> list[str]:
   return paths
 
 
-def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> Any:
+def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> "SentenceModel":
   """Loads the `SentenceModel` of a command that compares texts; --calibration is fitted on these sentences or pairs."""
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   if FLAGS.calibration is not None:
@@ -84,7 +87,7 @@ def check_printable(kind: str) -> None:
     raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
 
 
-def use_utf8(*streams: Any) -> None:
+def use_utf8(*streams: TextIO) -> None:
   """Makes standard streams UTF-8, as files are, whatever the locale's encoding is."""
   for stream in streams:
     if isinstance(stream, io.TextIOWrapper):

@@ -8,7 +8,6 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import apache_beam as beam
 from absl import logging
@@ -35,7 +34,7 @@ class EmbedShard(beam.DoFn):
   """Reads, embeds and writes a `ShardTask`; `load` is picklable, `settings` are as in `embed_shard`."""
 
   def __init__(
-    self, folder: ShardFolder, input_format: InputFormat, load: Callable[[], Model], settings: Mapping[str, Any]
+    self, folder: ShardFolder, input_format: InputFormat, load: Callable[[], Model], settings: Mapping[str, object]
   ) -> None:
     self._folder, self._format, self._load, self._settings = folder, input_format, load, settings
     # All threads of a worker use one model.
@@ -94,7 +93,7 @@ def run_beam(
   folder: ShardFolder,
   input_format: InputFormat,
   load: Callable[[], Model],
-  settings: Mapping[str, Any],
+  settings: Mapping[str, object],
   options: Sequence[str],
 ) -> None:
   """Writes all shards that are not finished with a pipeline, and waits for its end; `settings` as in `embed_shard`."""

@@ -71,7 +71,7 @@ def apply_to_files(
   """Calibrates files of vectors to files of the same names; returns {file written now: number of vectors}."""
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
-    calibration: Any = load_calibration(folder)
+    calibration = load_calibration(folder)
   files = find_vector_files(vectors)
   _check_fits(calibration, folder, files, vectors_of)
   target = pathlib.Path(output)

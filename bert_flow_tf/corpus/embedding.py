@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -15,10 +15,19 @@ from bert_flow_tf.progress import Progress
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
 WINDOW = 4096
-# A `SentenceModel`, or whatever has `encode(sentences, batch_size, normalize_embeddings=)` and `output_dim`.
-Model = Any
 # If more sentences of a window than this have no embedding, the model is at fault and the run stops.
 MAX_FAILURES = 16
+
+
+class Model(Protocol):
+  """Model of sentences, as `SentenceModel`."""
+
+  @property
+  def output_dim(self) -> int:
+    """Dimensions of its embeddings."""
+
+  def encode(self, sentences: list[str], batch_size: int, *, normalize_embeddings: bool) -> np.ndarray:
+    """Returns the embeddings of n sentences, float32 [n, output_dim]."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +36,8 @@ class Embedder:
 
   model: Model
   load: Callable[[], Model]
-  identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  identity: Mapping[str, object] = dataclasses.field(default_factory=dict)
+  about: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
@@ -45,7 +54,7 @@ def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[in
 
 
 def run_streaming(
-  index: Index, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, Any]
+  index: Index, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, object]
 ) -> None:
   """Writes all shards that are not finished, one after the other; `settings` are arguments of the model's `encode`."""
   tasks, _ = pending(index, folder)
@@ -63,7 +72,7 @@ def run_streaming(
 
 
 def embed_shard(
-  shard: ShardRecords, model: Model, settings: Mapping[str, Any], update: Callable[[int], None] = lambda count: None
+  shard: ShardRecords, model: Model, settings: Mapping[str, object], update: Callable[[int], None] = lambda count: None
 ) -> tuple[ShardRecords, np.ndarray]:
   """Returns the records that could be embedded, and embeddings [n, output_dim]; `update` gets numbers of records."""
   records = shard.records

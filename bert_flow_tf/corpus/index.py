@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_flow_tf.data.readers.binary import open_reader
 from bert_flow_tf.data.readers.lines import TextError
-from bert_flow_tf.data.readers.text import InputFormat, TextReader
+from bert_flow_tf.data.readers.text import InputFormat, Reader
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress
@@ -211,9 +211,9 @@ class ShardReader:
 
   def __init__(self, input_format: InputFormat) -> None:
     self._format = input_format
-    self._file: TextReader | None = None
+    self._file: Reader | None = None
     # The records that were not read yet, and the line of the next record.
-    self._rest: Iterator[tuple[Any, int]] = iter(())
+    self._rest: Iterator[tuple[object, int]] = iter(())
     self._next = 0
 
   def read(self, task: ShardTask) -> ShardRecords:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -174,7 +173,7 @@ class EmbeddingJob:
       raise ConfigError("input=-: standard input has no use with runner, whose workers read files", argument="input")
     self._format = settings.format_of(self._paths)
 
-  def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, Any] | None = None) -> Result:
+  def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, object] | None = None) -> Result:
     """Embeds all records that earlier runs in the folder have not embedded; `about` is added to the manifest."""
     settings, model = self._settings, embedder.model
     output = storage.absolute(str(settings.output_dir))

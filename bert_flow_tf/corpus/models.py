@@ -5,7 +5,6 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import Callable
-from typing import Any
 
 from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.corpus.embedding import Embedder
@@ -37,7 +36,7 @@ def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cac
   arguments = {**settings.model_arguments(), **settings.loading_arguments(), "cache_dir": cache_dir}
   load: Callable = functools.partial(SentenceModel.from_pretrained, name, **arguments)
   identity = {**model.identity.deciding(), "calibration_sha256": None, "versions": versions}
-  about: dict[str, Any] = {"encoder": model.identity.to_dict()}
+  about: dict[str, object] = {"encoder": model.identity.to_dict()}
   if calibration_folder is not None:
     # The encoder was checked when the model was loaded first.
     folder = os.path.abspath(calibration_folder)

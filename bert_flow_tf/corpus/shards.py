@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from absl import logging
@@ -114,7 +114,7 @@ class ShardFolder:
 class Manifest:
   """`manifest.json` and `index.json`; `settings` are JSON values that decide vectors and files, `about` others."""
 
-  def __init__(self, folder: str, settings: dict[str, Any], about: dict[str, Any] | None = None) -> None:
+  def __init__(self, folder: str, settings: dict[str, object], about: dict[str, object] | None = None) -> None:
     self.folder = folder
     self._about = about or {}
     # Tuples become lists, as in the manifest that is read.
@@ -163,7 +163,7 @@ class Manifest:
 
   def write(self, index: Index, counters: dict[str, int] | None = None) -> None:
     """Writes `manifest.json`; with the counters when all shards are finished."""
-    values: dict[str, Any] = {"format_version": FORMAT_VERSION, "complete": counters is not None}
+    values: dict[str, object] = {"format_version": FORMAT_VERSION, "complete": counters is not None}
     if counters is not None:
       values["counters"] = counters
     values |= {"shards": len(index.shards), "records": index.records, "settings": self._settings, **self._about}

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import os
-from typing import Any
 
 from absl import logging
 
@@ -63,7 +62,7 @@ def default_epochs(num_pairs: int) -> float:
 
 def load_flow_corpus(
   name: str,
-  task: Any,
+  task: TaskData,
   data_dir: str | None = None,
   tfds_data_dir: str | None = None,
   max_record_bytes: int = MAX_RECORD_BYTES,

@@ -12,7 +12,7 @@ from bert_flow_tf.errors import DataError
 
 SPLITS = ("train", "dev", "test")
 # Sentences as the public functions take them: see `check_sentences`.
-Texts = Iterable[Any]
+Texts = Iterable[object]
 # The elements of a str are str, too: each letter would be a sentence. Sets have no order.
 _NO_LISTS = (str, bytes, set, frozenset, Mapping, np.ndarray)
 

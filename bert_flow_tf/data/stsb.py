@@ -14,7 +14,7 @@ from bert_flow_tf.data.loading import load_parts, parts_of
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
-from bert_flow_tf.data.table import Table, difference, first_with, missing_file, note_of, pairs_of
+from bert_flow_tf.data.table import Path, Table, difference, first_with, missing_file, note_of, pairs_of
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.files import write_bytes
@@ -69,7 +69,7 @@ def read_benchmark(path: FilePath) -> SentencePairs:
   return pairs_of(rows, path)
 
 
-def _load_benchmark(spec: TaskSpec, folder: pathlib.Path) -> TaskData:
+def _load_benchmark(spec: TaskSpec, folder: Path) -> TaskData:
   """Returns the splits of the benchmark's files."""
   splits, source = {}, f"{_NAME}'s files in {folder}"
   for split, name in _FILES.items():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 import pathlib
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from bert_flow_tf.data.readers.lines import FilePath, line_error, lines, read_nu
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
+Path = pathlib.Path | zipfile.Path  # the latter inside an archive
 GLUE_FILES = {split: (f"{split}.tsv",) for split in SPLITS}
 TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 # Some lines of GLUE's files are malformed.
@@ -78,7 +80,7 @@ class Table:
     names = [names[0] for names in self.files.values()]
     return f"{self.name}/{{{','.join(names)}}}"
 
-  def find(self, root: Any, split: str) -> Any:
+  def find(self, root: str | os.PathLike, split: str) -> Any:
     """Returns the path of a split's file below a folder, unpacked or in its archive; None if it does not exist."""
     every_name = sum(self.files.values(), ())
     # Unpacked, in the folder that has any of the files; or packed, in the archive of this split.
@@ -97,7 +99,7 @@ class Table:
     path = self.find(folder, split)
     return path and self.read(path)[0]
 
-  def read(self, path: Any) -> tuple[SentencePairs, int]:
+  def read(self, path: Path) -> tuple[SentencePairs, int]:
     """Returns a file's pairs as the published code reads it, and the number of short or malformed lines left out."""
     names: list[str] | None = None
     gold: Gold | None = self.gold
@@ -129,7 +131,7 @@ class Table:
       raise DataError(f"{message}; expected at least {max(places) + 1}, separated by tabs")
     return pairs_of(rows, path), short + len(broken)
 
-  def _positions(self, names: list[str], gold: Gold | None, path: Any, number: int) -> Sequence[int]:
+  def _positions(self, names: list[str], gold: Gold | None, path: Path, number: int) -> Sequence[int]:
     """Returns the positions of the columns in a header: by name, or the published ones if it has no name of them."""
     places: Sequence[int] = self.hidden.get(path.name, self.places)
     wanted = list(self.columns)
@@ -162,21 +164,22 @@ def missing_file(data_dir: str, folder: str, name: str, expected: str) -> DataEr
   return DataError(message, argument="data_dir")
 
 
-def first_with(data_dir: Any, folders: Iterable[str], names: Sequence[str]) -> Any:
+def first_with(data_dir: str | os.PathLike, folders: Iterable[str], names: Sequence[str]) -> Path | None:
   """Returns the first folder that has any of the named files, a path or a folder in an archive; None without.
 
   Folders are below data_dir: "STS/STS12-en-test", in a zip archive "STS2012-en-test.zip!test-gold/", "" for data_dir.
   """
   for folder in folders:
     path, packed, inside = folder.partition("!")
-    place: Any = pathlib.Path(data_dir) / path
+    archive = pathlib.Path(data_dir) / path
+    place: Path = archive
     if packed:
-      if not place.exists():
+      if not archive.exists():
         continue
       try:
-        place = zipfile.Path(place, inside)
+        place = zipfile.Path(archive, inside)
       except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"{place} is not a readable zip archive ({error}); copy it again") from error
+        raise DataError(f"{archive} is not a readable zip archive ({error}); copy it again") from error
     if any((place / name).exists() for name in names):
       return place
   return None

@@ -31,9 +31,10 @@ def _table_task(
   **fields: Any,
 ) -> TaskSpec:
   """Returns the row of a task of a `Table`, or of parts of tables; `published`: the parts of the published code."""
-  parts: Any = table
   if isinstance(table, Table):
     parts, fields["table"] = parts_of(table), table
+  else:
+    parts = table
   load = functools.partial(load_tables, parts, published or parts)
   return TaskSpec(name, description, load, eval_split=eval_split, **fields)
 

@@ -2,16 +2,22 @@
 
 import urllib.parse
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_flow_tf.errors import DataError
 
+if TYPE_CHECKING:
+  import requests
+  import tensorflow_datasets as tfds
+
 _TIMEOUT_S = 5
 
 
-def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, urls: Sequence[str] = ()) -> Any:
+def prepared(
+  task: str, name: str, tfds_data_dir: str | None, expected: str, urls: Sequence[str] = ()
+) -> "tfds.core.DatasetBuilder":
   """Returns the TFDS builder `name` ("glue/stsb"), whose data is on disk; the first call downloads and prepares it."""
   # TFDS downloads from `urls`, or else from the builder's data_url.
   tried = f"looked for {name} in {tfds_data_dir or 'its default folder'}"
@@ -20,7 +26,7 @@ def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, url
 
     from bert_flow_tf.data import tfds_builders  # the import makes them known to TFDS
 
-    builder: Any = tfds.builder(name, data_dir=tfds_data_dir)
+    builder = tfds.builder(name, data_dir=tfds_data_dir)
     tried = f"looked for {name} in {builder.data_dir_root}"
     if not builder.is_prepared():
       if isinstance(builder, tfds_builders.PairsBuilder):
@@ -40,12 +46,14 @@ def prepared(task: str, name: str, tfds_data_dir: str | None, expected: str, url
   return builder
 
 
-def source_of(builder: Any) -> str:
+def source_of(builder: "tfds.core.DatasetBuilder") -> str:
   """Returns a description of a builder's data, for messages and results."""
   return f"TensorFlow Datasets {builder.info.full_name} in {builder.data_dir_root}"
 
 
-def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tuple[list[list[str]], np.ndarray]:
+def read_split(
+  builder: "tfds.core.DatasetBuilder", split: str, text: Sequence[str], number: str
+) -> tuple[list[list[str]], np.ndarray]:
   """Returns the columns `text` and `number`, float64 [n], of a split, in the order of `idx` if the data set has it."""
   import tensorflow_datasets as tfds
 
@@ -64,7 +72,7 @@ def read_split(builder: Any, split: str, text: Sequence[str], number: str) -> tu
     raise DataError(f"{message}; remove its folder to prepare it again") from error
 
 
-def get(url: str, stream: bool = False) -> Any:
+def get(url: str, stream: bool = False) -> "requests.Response":
   """Returns the response of `requests`, which TFDS uses too, with a short timeout.
 
   Raises:

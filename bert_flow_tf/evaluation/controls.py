@@ -1,6 +1,7 @@
 """Controls of every score: string matches of two sentences, which need no weight of an encoder."""
 
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -12,6 +13,24 @@ from bert_flow_tf.evaluation.metrics import tied_at_1
 TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
 
 
+class Tokenizer(Protocol):
+  """Tokenizer, as `SentenceTokenizer`."""
+
+  def __call__(self, sentences: Iterable[str], max_seq_length: int, warn: bool) -> list[np.ndarray]:
+    """Returns the token ids of n sentences, int32 arrays [seq_len]."""
+
+
+class PieceTable(Protocol):
+  """Weights of word pieces and of their n-grams, as `CharacterTable`."""
+
+  @property
+  def whole_pieces(self) -> "PieceTable":
+    """The table without n-grams."""
+
+  def cosines(self, ids_a: Sequence[np.ndarray], ids_b: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns the cosines of n pairs of token ids, float64 [n]."""
+
+
 class Tokenized(Protocol):
   """Encoder with word pieces, as `SentenceEncoder`."""
 
@@ -20,15 +39,15 @@ class Tokenized(Protocol):
     """Whether it has word pieces at all."""
 
   @property
-  def tokenizer(self) -> Any:
-    """Its `SentenceTokenizer`."""
+  def tokenizer(self) -> Tokenizer:
+    """Its tokenizer."""
 
-  def with_prompt(self, prompt: str) -> Any:
+  def with_prompt(self, prompt: str) -> "Tokenized":
     """Returns an encoder that puts another text before each sentence; "" for none."""
 
   @property
-  def characters(self) -> Any:
-    """The `CharacterTable` of the tokenizer."""
+  def characters(self) -> PieceTable:
+    """The table of the tokenizer's word pieces."""
 
 
 def string_matches(encoder: Tokenized, texts_a: Texts, texts_b: Texts, max_seq_length: int) -> dict[str, np.ndarray]:

@@ -1,7 +1,8 @@
 """Isotropy of embeddings: IsoScore, singular values, and a warning where no cone is left to remove."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from absl import logging
@@ -17,6 +18,9 @@ _NO_CONE = (
   "the encoder was trained for similarity, and its embeddings lie in no narrow cone: a calibration is likely to make "
   "them worse; do without one, or compare the scores with and without it (docs/calibrations.md)"
 )
+
+# Embeddings or sentences.
+Rows = TypeVar("Rows", np.ndarray, Sequence[str])
 
 
 def isoscore(points: np.ndarray) -> float:
@@ -62,7 +66,7 @@ def spread(embeddings: np.ndarray) -> dict[str, float]:
   return {"cosine_of_random_pairs": 100.0 * cosine, "participation_ratio": 100.0 * ratio}
 
 
-def sample(embeddings: Any) -> Any:
+def sample(embeddings: Rows) -> Rows:
   """Returns at most 4096 rows, evenly spaced, of embeddings [n, dim] or of a list."""
   return embeddings[:: max(1, math.ceil(len(embeddings) / _ROWS))]
 
@@ -84,9 +88,9 @@ def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, 
   embeddings, have no cone even where a calibration helps: they get no warning.
   """
   rows = np.asarray(sample(embeddings), np.float64)
-  of_rows = spread(rows)
-  measures: dict[str, float | str] = {**of_rows}
-  cosine, ratio = of_rows["cosine_of_random_pairs"] / 100, of_rows["participation_ratio"] / 100
+  values = spread(rows)
+  measures: dict[str, float | str] = {**values}
+  cosine, ratio = values["cosine_of_random_pairs"] / 100, values["participation_ratio"] / 100
   logging.info("embeddings: mean cosine of random pairs %.2f, participation ratio %.3f", cosine, ratio)
   if for_similarity and not has_cone(embeddings):
     measures["warning"] = _NO_CONE

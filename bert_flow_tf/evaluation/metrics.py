@@ -133,7 +133,7 @@ def score_pairs(
     parts[name] = dataclasses.asdict(correlation(similarities[rows], gold[rows]))
   reasons = [f"subset {name}: {part['reason']}" for name, part in parts.items() if part["reason"]]
   sizes = [part["pairs"] for part in parts.values()]
-  scores: dict[str, Any] = {}
+  scores: dict[str, float] = {}
   for score in ("spearman", "pearson"):
     wmean = mean = math.nan
     if not reasons:

@@ -36,7 +36,7 @@ class TaskResult:
 
   spec: TaskSpec
   source: str
-  scores: Mapping[str, Any]
+  scores: BySplit
   gains: BySplit = dataclasses.field(default_factory=dict)
   gains_over_match: BySplit = dataclasses.field(default_factory=dict)
   controls: BySplit = dataclasses.field(default_factory=dict)

@@ -1,7 +1,8 @@
 """Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from absl import logging
@@ -19,33 +20,64 @@ HEADLINE = ("spearman_wmean", "spearman", "auc")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
 
-
 # A function of sentences: their calibrated embeddings, [n, dim].
 Encode = Callable[[Sequence[str]], np.ndarray]
 # {split: scores} and {split: cosines, float64 [n]}.
 Evaluation = tuple[dict[str, dict], dict[str, np.ndarray]]
 
 
+class Encoder(Protocol):
+  """Encoder of sentences, as `TextEncoder`."""
+
+  def encode(
+    self,
+    sentences: list[str],
+    *,
+    sentence_embedding_type: str | None,
+    max_seq_length: int | None,
+    batch_size: int,
+    show_progress: bool | None,
+    cache: str | os.PathLike | None,
+  ) -> np.ndarray:
+    """Returns the embeddings of n sentences, float32 [n, dim]."""
+
+  def fingerprint(self, sentences: list[str], sentence_embedding_type: str | None, max_seq_length: int | None) -> str:
+    """Returns a hash of everything that decides the embeddings of sentences."""
+
+
+class Calibrated(Protocol):
+  """Model of embeddings, as `SentenceModel`."""
+
+  def transform(self, embeddings: np.ndarray, sentences: Sequence[str]) -> np.ndarray:
+    """Returns calibrated embeddings [n, output_dim] of embeddings [n, dim] of sentences."""
+
+
 class Embeddings:
-  """Embeddings of sentences: `values` of the distinct sentences, float32 [n, dim]; `arguments` go to `encode`."""
+  """Embeddings of sentences: `values` of the distinct sentences, float32 [n, dim]."""
 
   def __init__(
     self,
-    encoder: Any,
+    encoder: Encoder,
     sets: Iterable[SentencePairs],
     batch_size: int = 64,
-    cache: Any = None,
+    cache: str | os.PathLike | None = None,
     show_progress: bool | None = None,
-    **arguments: Any,
+    sentence_embedding_type: str | None = None,
+    max_seq_length: int | None = None,
   ) -> None:
     self._rows: dict[str, int] = {}
     for pairs in sets:
       for sentence in _both_sides(pairs):
         self._rows.setdefault(sentence, len(self._rows))
     self.values = encoder.encode(
-      list(self._rows), batch_size=batch_size, cache=cache, show_progress=show_progress, **arguments
+      list(self._rows),
+      sentence_embedding_type=sentence_embedding_type,
+      max_seq_length=max_seq_length,
+      batch_size=batch_size,
+      show_progress=show_progress,
+      cache=cache,
     )
-    self._arguments = arguments
+    self._embedding_type, self._max_seq_length = sentence_embedding_type, max_seq_length
     self._encoder = encoder
 
   def have(self, pairs: SentencePairs) -> bool:
@@ -60,13 +92,15 @@ class Embeddings:
     """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""
     return self.of(_both_sides(pairs))
 
-  def calibrated_by(self, model: Any) -> Encode:
+  def calibrated_by(self, model: Calibrated) -> Encode:
     """Returns the function from sentences to calibrated embeddings of a `SentenceModel`, float32 [n, output_dim]."""
     return lambda sentences: model.transform(self.of(sentences), sentences)
 
   def fingerprint(self, pairs: SentencePairs) -> str:
     """Returns a hash of everything that decides the embeddings of the pairs."""
-    return self._encoder.fingerprint(_both_sides(pairs), **self._arguments)
+    return self._encoder.fingerprint(
+      _both_sides(pairs), sentence_embedding_type=self._embedding_type, max_seq_length=self._max_seq_length
+    )
 
 
 def _both_sides(pairs):

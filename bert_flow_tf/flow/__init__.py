@@ -17,9 +17,14 @@ Files in reading order:
     bijectors, base TensorFlow Probability: the layers as bijectors, other distributions of the latents
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bert_flow_tf.flow.config import FlowConfig
+
+if TYPE_CHECKING:
+  from bert_flow_tf.flow.chain import ActNorm, AdditiveCoupling, AffineCoupling, Invertible1x1, Permutation
+  from bert_flow_tf.flow.glow import Glow
+  from bert_flow_tf.flow.likelihood import NegativeLogLikelihood
 
 __all__ = [
   "ActNorm",
@@ -33,7 +38,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
   if name not in __all__:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

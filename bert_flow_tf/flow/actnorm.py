@@ -1,11 +1,9 @@
 """Activation normalization: a learned shift and scale of each dimension."""
 
-from typing import Any
-
 import tensorflow as tf
 
-from bert_flow_tf.flow.keras import keras, registered
-from bert_flow_tf.flow.layer import FlowLayer, last_dimension, seed_stream
+from bert_flow_tf.flow.keras import Shape, keras, registered
+from bert_flow_tf.flow.layer import FlowLayer, Vectors, last_dimension, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 # Glow's logscale_factor: the stored `logs` is a third of the log-scale.
@@ -34,12 +32,12 @@ class ActNorm(FlowLayer):
     seed: integer or None.
   """
 
-  def __init__(self, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
+  def __init__(self, actnorm_init: str = "data", seed: int | None = None, **kwargs: object) -> None:
     super().__init__({"actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.actnorm_init = actnorm_init
     self.seed = seed
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Creates the weights: zeros, or Glorot uniform as TensorFlow 1 draws it for shape [1, 1, 1, dim]."""
     dim = last_dimension(input_shape)
     seeds = seed_stream(self.seed)
@@ -70,7 +68,7 @@ class ActNorm(FlowLayer):
     """Returns 3 * logs, [dim], 0 for a dimension without variance at initialization."""
     return LOGSCALE_FACTOR * self.logs * self.varying
 
-  def initialize(self, inputs: Any) -> tf.Tensor:
+  def initialize(self, inputs: Vectors) -> tf.Tensor:
     """Sets b = -mean, logs = log(1 / (std + 1e-6)) / 3 of u [batch, dim]; returns z with mean 0 and variance 1.
 
     Constant dimensions keep scale 1. They are returned as exactly 0: the rounding error of a large constant must not

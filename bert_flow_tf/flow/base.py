@@ -1,7 +1,5 @@
 """Base distributions of the latents, as arguments of `Glow` and in saved configurations."""
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
@@ -23,7 +21,7 @@ def latent_distribution(base: tfd.Distribution | None, dim: int, dtype: str) -> 
   return base
 
 
-def to_config(value: Any) -> Any:
+def to_config(value: object) -> object:
   """Returns a distribution of `tfp.distributions`, or a parameter of one, as JSON values."""
   if value is None or isinstance(value, bool | int | float | str):
     return value
@@ -42,7 +40,7 @@ def to_config(value: Any) -> Any:
   raise ConfigError(f"base: {type(value).__name__} cannot be saved; expected distributions of TFP with numbers", "base")
 
 
-def from_config(config: Any) -> Any:
+def from_config(config: object) -> object:
   """Returns the distribution or parameter of `to_config`."""
   if isinstance(config, list):
     return [from_config(item) for item in config]

@@ -1,18 +1,21 @@
 """The flow's layers as bijectors of TensorFlow Probability; functions that take them do not retrace for a new one."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 
 from bert_flow_tf.flow.keras import variables_of
 
+if TYPE_CHECKING:  # a layer imports its bijector at the first use
+  from bert_flow_tf.flow.layer import FlowLayer
+
 
 class LayerBijector(tfb.AutoCompositeTensorBijector):
   """Bijector of a `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(
-    self, layer: Any, dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None
+    self, layer: "FlowLayer", dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None
   ) -> None:
     # TensorFlow Probability finds variables in parameters, and none in a layer.
     if weights is None:
@@ -22,7 +25,7 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
     self._layer, self._dropout_seed, self._weights = layer, dropout_seed, weights
 
   @classmethod
-  def _parameter_properties(cls, dtype: Any) -> dict[str, Any]:
+  def _parameter_properties(cls, dtype: tf.DType | None) -> dict[str, object]:
     return {}
 
   # TFP takes every variable that it finds, of a frozen layer, too.
@@ -63,7 +66,7 @@ class Cast(tfb.AutoCompositeTensorBijector):
     self._to = to
 
   @classmethod
-  def _parameter_properties(cls, dtype: Any) -> dict[str, Any]:
+  def _parameter_properties(cls, dtype: tf.DType | None) -> dict[str, object]:
     return {}
 
   def _forward(self, u):

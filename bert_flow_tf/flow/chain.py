@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_flow_tf.flow.actnorm import ActNorm
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
-from bert_flow_tf.flow.layer import FlowLayer, seed_stream
+from bert_flow_tf.flow.layer import FlowLayer, Network, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 from bert_flow_tf.flow.permutation import Invertible1x1, Permutation
 
@@ -21,7 +21,7 @@ Levels = Sequence[Sequence[Sequence[FlowLayer]]]  # levels of steps of layers, i
 
 
 def make_step(
-  config: FlowConfig, actnorm_init: str, permutation: str, seed: int, dtype: str, network: Any = None
+  config: FlowConfig, actnorm_init: str, permutation: str, seed: int, dtype: str, network: Network | None = None
 ) -> list[FlowLayer]:
   """Returns the layers of a step in the order in which an embedding passes them: actnorm, permutation, coupling."""
   seeds = seed_stream(seed)

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import pathlib
-from typing import Any
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.io.checks import is_integer
@@ -56,7 +55,7 @@ class FlowConfig:
     _check(is_number and 0.0 <= dropout < 1.0, "coupling_dropout", dropout, "a number in [0, 1)")
 
   @classmethod
-  def from_dict(cls, values: Any) -> "FlowConfig":
+  def from_dict(cls, values: object) -> "FlowConfig":
     """Returns the configuration of a dict in the original's keys; a missing key keeps its default."""
     if not isinstance(values, dict):
       raise ConfigError(f"flow config: expected an object of keys and values, got {type(values).__name__}")
@@ -90,7 +89,7 @@ class FlowConfig:
     except (OSError, ValueError, ConfigError) as error:
       raise ConfigError(f"flow_model_config={path}: {file} cannot be used ({error})", "flow_model_config") from error
 
-  def to_dict(self) -> dict[str, Any]:
+  def to_dict(self) -> dict[str, str | int | float | bool]:
     """Returns keys and values as `from_dict` takes them."""
     return dataclasses.asdict(self)
 
@@ -100,12 +99,14 @@ def packaged_configs() -> list[str]:
   return sorted(file.stem for file in CONFIG_FOLDER.glob("*.json"))
 
 
-def _check(allowed: bool, key: str, value: Any, expected: str) -> None:
+def _check(allowed: bool, key: str, value: object, expected: str) -> None:
   if not allowed:
     raise ConfigError(f"{key}={value!r} in the flow config: expected {expected}", key)
 
 
-def check_arguments(config: FlowConfig, dim: int, actnorm_init: str, permutation: str, seed: Any, dtype: str) -> None:
+def check_arguments(
+  config: FlowConfig, dim: int, actnorm_init: str, permutation: str, seed: int | None, dtype: str
+) -> None:
   """Checks the arguments of `Glow`."""
   if not isinstance(config, FlowConfig):
     raise ConfigError(f"config: expected a FlowConfig, got {type(config).__name__}", "config")

@@ -1,15 +1,15 @@
 """Coupling layers: one half of the dimensions is changed by a network of the other half."""
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.actnorm import LOGSCALE_FACTOR, ActNorm
-from bert_flow_tf.flow.keras import Layer, keras, registered
+from bert_flow_tf.flow.keras import Layer, Shape, keras, registered
 from bert_flow_tf.flow.layer import (
   FlowLayer,
+  Network,
   build_part,
   from_keras,
   last_dimension,
@@ -30,14 +30,14 @@ class NormalizedDense(FlowLayer):
   Weights: `kernel` [inputs, units], normal(0, 0.05), no bias, and the weights of its `ActNorm`.
   """
 
-  def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: Any) -> None:
+  def __init__(self, units: int, actnorm_init: str = "data", seed: int | None = None, **kwargs: object) -> None:
     super().__init__({"units": units, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
     self.units = units
     seeds = seed_stream(seed)
     self.actnorm = ActNorm(actnorm_init, seed=next(seeds), name="actnorm", dtype=self.dtype)
     self._kernel_seed = next(seeds)
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Creates kernel and actnorm."""
     shape = [last_dimension(input_shape), self.units]
     initializer = keras.initializers.RandomNormal(0.0, KERNEL_STDDEV, seed=self._kernel_seed)
@@ -66,11 +66,11 @@ class ZeroDense(FlowLayer):
   Thus an additive coupling starts as the identity. Weights: `kernel` [inputs, units], `b` [units], `logs` [units].
   """
 
-  def __init__(self, units: int, **kwargs: Any) -> None:
+  def __init__(self, units: int, **kwargs: object) -> None:
     super().__init__({"units": units}, **kwargs)
     self.units = units
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Creates the weights."""
     shape = [last_dimension(input_shape), self.units]
     self.kernel = self.add_weight(name="kernel", shape=shape, initializer="zeros")
@@ -107,7 +107,7 @@ class CouplingNetwork(FlowLayer):
     dropout: float = 0.0,
     actnorm_init: str = "data",
     seed: int | None = None,
-    **kwargs: Any,
+    **kwargs: object,
   ) -> None:
     arguments = {"units": units, "width": width, "activation": activation, "dropout": dropout}
     super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
@@ -123,7 +123,7 @@ class CouplingNetwork(FlowLayer):
     self.second = [hidden(name) for name in names]
     self.last = ZeroDense(units, name="zeros", dtype=self.dtype)
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Builds the three layers."""
     build_part(self.first, last_dimension(input_shape))
     for layer in [*self.second, self.last]:
@@ -172,7 +172,7 @@ class OwnNetwork(FlowLayer):
   It is in training mode where a seed of dropout is given or drawn; its masks do not follow that seed.
   """
 
-  def __init__(self, units: int, network: Any, **kwargs: Any) -> None:
+  def __init__(self, units: int, network: Network, **kwargs: object) -> None:
     super().__init__({"units": units}, **kwargs)
     network = from_keras(network)
     self.units = units
@@ -183,11 +183,11 @@ class OwnNetwork(FlowLayer):
       raise ConfigError(f"network: expected a function, number of outputs -> Keras layer, got {given}", "network")
     self.network = network
 
-  def get_config(self) -> dict[str, Any]:
+  def get_config(self) -> dict[str, object]:
     """Returns the constructor's arguments; the network as Keras saves it."""
     return {**super().get_config(), "network": to_keras(self.network)}
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Builds the network; raises FlowError if it gives other numbers than the coupling takes."""
     self.inputs = last_dimension(input_shape)
     shape = self.network(tf.zeros([1, self.inputs], self.dtype)).shape
@@ -238,8 +238,8 @@ class AdditiveCoupling(FlowLayer):
     dropout: float = 0.0,
     actnorm_init: str = "data",
     seed: int | None = None,
-    network: Any = None,
-    **kwargs: Any,
+    network: Network | None = None,
+    **kwargs: object,
   ) -> None:
     arguments = {"width": width, "activation": activation, "dropout": dropout}
     super().__init__({**arguments, "actnorm_init": actnorm_init, "seed": seed}, **kwargs)
@@ -248,7 +248,7 @@ class AdditiveCoupling(FlowLayer):
     # A function hides the layer from Keras, which would track it a second time.
     self._given_network = lambda: network
 
-  def get_config(self) -> dict[str, Any]:
+  def get_config(self) -> dict[str, object]:
     """Returns the constructor's arguments; a network of the user's as Keras saves it."""
     config, network = super().get_config(), self._given_network()
     if network is not None:
@@ -257,7 +257,7 @@ class AdditiveCoupling(FlowLayer):
       config["network"] = to_keras(network)
     return config
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Creates the network for the halves of the last axis; raises FlowError if it is odd."""
     # The network reads the first half and moves the second half.
     dim = last_dimension(input_shape)

@@ -14,8 +14,8 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig, check_arguments
-from bert_flow_tf.flow.keras import Layer, name_scope, registered
-from bert_flow_tf.flow.layer import FlowLayer, build_part, rows_of, seed_stream, weights_dtype
+from bert_flow_tf.flow.keras import DType, Layer, name_scope, registered
+from bert_flow_tf.flow.layer import FlowLayer, Network, Vectors, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows
@@ -65,17 +65,17 @@ class Glow(FlowLayer):
 
   def __init__(
     self,
-    config: FlowConfig | dict[str, Any],
+    config: FlowConfig | dict[str, object],
     dim: int,
     actnorm_init: str = "data",
     permutation: str = "reverse",
     seed: int | None = None,
-    dtype: Any = "float32",
+    dtype: DType = "float32",
     name: str | None = None,
     trainable: bool = True,
-    network: Any = None,
-    base: Any = None,
-    **kwargs: Any,
+    network: Network | Sequence[Network] | None = None,
+    base: "tfp.distributions.Distribution | dict[str, object] | None" = None,
+    **kwargs: object,
   ) -> None:
     if isinstance(config, dict):
       config = FlowConfig.from_dict(config)
@@ -164,15 +164,15 @@ class Glow(FlowLayer):
       logging.warning("%s: trained without adapt(data): its initial weights do not fit the data", self.name)
     return super().training_seed(training)
 
-  def transform(self, embeddings: Any) -> tf.Tensor:
+  def transform(self, embeddings: Vectors) -> tf.Tensor:
     """u [..., dim] -> z [..., dim], the latents of embeddings, in the flow's dtype."""
     return self(self.prepared(embeddings))
 
-  def inverse(self, latents: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+  def inverse(self, latents: Vectors, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim], the embeddings of latents, in the flow's dtype."""
     return self.make_bijector(dropout_seed).inverse(self.prepared(latents))
 
-  def bits_per_dim(self, embeddings: Any, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
+  def bits_per_dim(self, embeddings: Vectors, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """-log p(u) / (dim ln 2), [...], of u [..., dim], in bits per dimension: the original's flow_loss.
 
     `dropout_seed` is int32 [2] while fitting with coupling dropout, else None.
@@ -195,7 +195,7 @@ class Glow(FlowLayer):
     """True if the flow waits for `initialize`: its weights are neither from data, nor Glorot, nor loaded."""
     return self.actnorm_init == "data" and self._read_state() == _NEW
 
-  def initialize(self, embeddings: Any) -> None:
+  def initialize(self, embeddings: Vectors) -> None:
     """Initializes every actnorm from data u [batch, dim], layer by layer; possible once.
 
     The original uses the first sentences of the first batch of pairs. The scale of a dimension without variance stays
@@ -209,7 +209,7 @@ class Glow(FlowLayer):
       raise FlowError("this flow is already initialized: initialize works once, make a new Glow to start again")
     self.adapt(embeddings)
 
-  def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+  def adapt(self, data: Vectors | tf.data.Dataset, batch_size: int | None = None, steps: int | None = None) -> None:
     """Initializes every actnorm from data, as Keras' `Normalization.adapt`; a second call does so again.
 
     Raises the errors of `initialize`, but for a second call.
@@ -245,7 +245,7 @@ class Glow(FlowLayer):
     varying = tf.convert_to_tensor(self.chain[0].varying).numpy()
     return np.flatnonzero(varying == 0).tolist()
 
-  def settings(self) -> dict[str, Any]:
+  def settings(self) -> dict[str, object]:
     """Returns the constructor's arguments as json values, without the name."""
     return {
       "config": self.config.to_dict(),
@@ -256,7 +256,7 @@ class Glow(FlowLayer):
       "dtype": self.dtype,
     }
 
-  def get_config(self) -> dict[str, Any]:
+  def get_config(self) -> dict[str, object]:
     """Returns the constructor's arguments as json values."""
     config = {**self.settings(), "name": self.name, "trainable": self.trainable}
     if self.has_custom_network:
@@ -286,7 +286,7 @@ class Glow(FlowLayer):
     if self._read_state() == _NEW:
       self.state.assign(_LOADED)
 
-  def contents(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+  def contents(self) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes."""
     if self.has_custom_network or self.base is not None:
       raise FlowError("a flow with a network or base of your own cannot be saved here; save it with Keras")

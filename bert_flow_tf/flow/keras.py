@@ -6,8 +6,8 @@ Nothing else in the package knows which Keras it has.
 import contextlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -21,10 +21,15 @@ if IS_KERAS_3:
       f"bert_flow_tf computes with TensorFlow, and Keras' backend is {keras.backend.backend()}: set "
       "KERAS_BACKEND=tensorflow, or TF_USE_LEGACY_KERAS=1 for Keras 2, before starting Python"
     )
+  from keras import Variable as Weight
+  from keras.layers import Layer
 else:
   import tf_keras as keras
+  from tensorflow import Variable as Weight
+  from tf_keras.layers import Layer
 
-Layer = keras.layers.Layer
+Shape: TypeAlias = Sequence[int | None] | tf.TensorShape  # of the inputs of a layer
+DType: TypeAlias = str | tf.DType | keras.mixed_precision.Policy | None
 # Registers a class under a name that saved models hold, so that Keras finds the class without custom_objects.
 registered = keras.saving.register_keras_serializable("bert_flow_tf")
 # Scope that prefixes the names of weights.
@@ -52,31 +57,31 @@ def _let_probability_find_keras() -> None:
 _let_probability_find_keras()
 
 
-def build_scope(layer: Any) -> contextlib.AbstractContextManager:
+def build_scope(layer: Layer) -> contextlib.AbstractContextManager:
   """Returns the scope of the names of a layer's weights while it is built, which Keras 3 opens by itself."""
   return contextlib.nullcontext() if IS_KERAS_3 else tf.name_scope(layer.name)
 
 
-def as_output_shape(sizes: Iterable[int | None]) -> Any:
+def as_output_shape(sizes: Iterable[int | None]) -> tuple[int | None, ...] | tf.TensorShape:
   """Returns a shape as `compute_output_shape` gives it: a tuple, in Keras 2 a `tf.TensorShape`."""
   return tuple(sizes) if IS_KERAS_3 else tf.TensorShape(sizes)
 
 
-def is_symbolic(values: Any) -> bool:
+def is_symbolic(values: object) -> bool:
   """Returns whether values are an input or output of Keras' layers, without numbers yet."""
   if IS_KERAS_3:
     return isinstance(values, keras.KerasTensor)
   return tf.is_tensor(values) and keras.backend.is_keras_tensor(values)
 
 
-def parts_of(layer: Any) -> list[Any]:
+def parts_of(layer: Layer) -> list[Layer]:
   """Returns a layer and all layers inside it, outer ones first."""
   if IS_KERAS_3:
     return list(layer._flatten_layers())
   return [layer, *(part for part in layer.submodules if isinstance(part, Layer))]
 
 
-def track_parts(layer: Any) -> None:
+def track_parts(layer: Layer) -> None:
   """Lets `tf.train.Checkpoint` find the layers that a layer holds in lists, which Keras 3 hides from it.
 
   Lists have the names of their attributes, as in Keras 2: a checkpoint of one Keras can be restored in the other.
@@ -104,10 +109,10 @@ def _track_rest(part):
 
 
 # {(id of a variable, whether the layer is trainable): weight} of `weights_on`, as long as a layer has the weight.
-_shared: Any = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[int, bool], Weight] = weakref.WeakValueDictionary()
 
 
-def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Any]:
+def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[Weight]:
   """Returns weights of a layer on existing variables, {name: variable}: training or loading them sets the variables.
 
   Keras 3 would not notice a variable as a layer's attribute. Layers on the same variables get the same weights, because
@@ -129,14 +134,14 @@ def weights_on(variables: Mapping[str, tf.Variable], trainable: bool) -> list[An
   return weights
 
 
-def tf_variables(weights: Iterable[Any]) -> list[tf.Variable]:
+def tf_variables(weights: Iterable[Weight]) -> list[tf.Variable]:
   """Returns the variables of weights; Keras 3 wraps each variable in a separate object."""
   if IS_KERAS_3:
     return [weight._value for weight in weights]  # `value` may be a copy in another precision
   return list(weights)
 
 
-def variables_of(layer: Any) -> list[tf.Variable]:
+def variables_of(layer: Layer) -> list[tf.Variable]:
   """Returns a layer's variables without frozen ones, as TensorFlow Probability would train these."""
   trained = {id(weight) for weight in layer.trainable_weights}
   variables = []

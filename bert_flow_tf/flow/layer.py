@@ -1,17 +1,32 @@
 """Base class of the flow's layers."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from bert_flow_tf.errors import FlowError
-from bert_flow_tf.flow.keras import Layer, as_output_shape, build_scope, is_symbolic, keras, parts_of, track_parts
+from bert_flow_tf.flow.keras import (
+  DType,
+  Layer,
+  Shape,
+  as_output_shape,
+  build_scope,
+  is_symbolic,
+  keras,
+  parts_of,
+  track_parts,
+)
 from bert_flow_tf.flow.named_weights import NamedWeight
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
   import tensorflow_probability as tfp
+
+Vectors: TypeAlias = npt.ArrayLike | tf.Tensor
+# The network of a coupling: a layer, a function from its number of outputs to a new layer, or either as `to_keras`.
+Network: TypeAlias = Layer | Callable[[int], Layer] | dict[str, object]
 
 
 class FlowLayer(Layer):
@@ -23,12 +38,12 @@ class FlowLayer(Layer):
 
   has_dropout = False
 
-  def __init__(self, arguments: dict[str, Any], dtype: Any = None, **kwargs: Any) -> None:
+  def __init__(self, arguments: dict[str, Any], dtype: DType = None, **kwargs: object) -> None:
     super().__init__(dtype=weights_dtype(dtype), **kwargs)
     self._arguments = arguments
     self.supports_masking = True  # each vector is mapped alone
 
-  def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+  def __call__(self, inputs: Vectors, *args: object, **kwargs: object) -> tf.Tensor:
     """Calls the layer as Keras does; a list is one tensor."""
     if isinstance(inputs, list | tuple):
       inputs = _as_tensor(inputs, self.dtype)
@@ -43,11 +58,11 @@ class FlowLayer(Layer):
     trainable = [part.trainable for part in parts_of(self)]
     return _revived, (type(self), self.get_config(), shape, trainable, self.get_weights())
 
-  def get_config(self) -> dict[str, Any]:
+  def get_config(self) -> dict[str, object]:
     """Returns the constructor's arguments."""
     return {**super().get_config(), **self._arguments}
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Ends the building: the parts of a frozen layer are frozen, too, as Keras orders saved weights by it."""
     super().build(input_shape)
     self.dim = tf.TensorShape(input_shape)[-1]
@@ -83,7 +98,7 @@ class FlowLayer(Layer):
     """u [..., dim] -> z [..., dim]; with `training=True` a new dropout mask, if the layer has dropout."""
     return self.forward_and_log_det(inputs, self.training_seed(training))[0]
 
-  def compute_output_shape(self, input_shape: Any) -> Any:
+  def compute_output_shape(self, input_shape: Shape) -> tuple[int | None, ...] | tf.TensorShape:
     """Returns the shape of z [..., dim], the shape of u."""
     return as_output_shape(tf.TensorShape(input_shape).as_list())
 
@@ -93,15 +108,15 @@ class FlowLayer(Layer):
       return None
     return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
-  def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+  def adapt(self, data: Vectors | tf.data.Dataset, batch_size: int | None = None, steps: int | None = None) -> None:
     """Initializes the weights that depend on data, as Keras' `Normalization.adapt`; arguments as in `Glow.adapt`."""
     self.initialize(rows_of(data, batch_size, steps))
 
-  def initialize(self, inputs: Any) -> Any:
+  def initialize(self, inputs: Vectors) -> tf.Tensor:
     """Sets the weights that depend on data from u [batch, dim]; returns the layer's output for it."""
     return self(inputs)
 
-  def prepared(self, values: Any) -> tf.Tensor:
+  def prepared(self, values: Vectors) -> tf.Tensor:
     """Returns values [..., dim] as a tensor of the layer's dtype; builds the layer if it is new.
 
     Raises:
@@ -148,7 +163,7 @@ def _as_tensor(values, dtype):
     raise FlowError(f"embeddings: expected numbers of shape [..., dim], got {given}", "embeddings") from error
 
 
-def to_keras(layer: Any) -> dict[str, Any]:
+def to_keras(layer: Layer | Callable[[int], Layer]) -> dict[str, object]:
   """Returns a layer, or a function that makes one, as `from_keras` reads it in all of Keras' formats."""
   config = keras.saving.serialize_keras_object(layer)
   if isinstance(layer, Layer) and config.get("registered_name"):
@@ -156,7 +171,7 @@ def to_keras(layer: Any) -> dict[str, Any]:
   return config
 
 
-def from_keras(config: Any) -> Any:
+def from_keras(config: Network | None) -> Layer | Callable[[int], Layer] | None:
   """Returns the layer or function of `to_keras`; anything but a dict as it is."""
   if not isinstance(config, dict):
     return config
@@ -166,7 +181,7 @@ def from_keras(config: Any) -> Any:
     return keras.layers.deserialize(config)
 
 
-def weights_dtype(dtype: Any) -> str:
+def weights_dtype(dtype: DType) -> str:
   """Returns the dtype of weights that Keras creates under a dtype or policy; None for the global policy."""
   try:
     return Layer(dtype=dtype).dtype
@@ -174,7 +189,7 @@ def weights_dtype(dtype: Any) -> str:
     return dtype
 
 
-def last_dimension(shape: Any) -> int:
+def last_dimension(shape: Shape) -> int:
   """Returns the size of the last axis; raises FlowError if it is unknown."""
   dim = tf.TensorShape(shape)[-1]
   if dim is None:
@@ -189,7 +204,9 @@ def build_part(part: Layer, dim: int) -> None:
     part.build([None, dim])
 
 
-def rows_of(data: Any, batch_size: int | None = None, steps: int | None = None) -> Any:
+def rows_of(
+  data: np.ndarray | tf.Tensor | tf.data.Dataset, batch_size: int | None = None, steps: int | None = None
+) -> np.ndarray | tf.Tensor:
   """Returns the rows [n, dim] of an array, or of a dataset of batches; at most `steps` batches."""
   if not isinstance(data, tf.data.Dataset):
     return data if steps is None else data[: steps * (batch_size or 32)]

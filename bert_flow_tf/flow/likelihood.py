@@ -5,8 +5,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.keras import registered
-from bert_flow_tf.flow.layer import FlowLayer, from_keras, to_keras
+from bert_flow_tf.flow.keras import Shape, registered
+from bert_flow_tf.flow.layer import FlowLayer, Vectors, from_keras, to_keras
 
 
 @registered
@@ -22,7 +22,7 @@ class NegativeLogLikelihood(FlowLayer):
     flow: `Glow`. The model may use the flow elsewhere too; `Glow` says how such a model is copied.
   """
 
-  def __init__(self, flow: Glow, **kwargs: Any) -> None:
+  def __init__(self, flow: Glow, **kwargs: object) -> None:
     super().__init__({}, **{"dtype": flow.dtype, **kwargs})
     self.flow = flow
 
@@ -32,16 +32,16 @@ class NegativeLogLikelihood(FlowLayer):
     self.add_loss(tf.reduce_mean(bits))
     return bits
 
-  def compute_output_shape(self, input_shape: Any) -> Any:
+  def compute_output_shape(self, input_shape: Shape) -> tuple[int | None, ...] | tf.TensorShape:
     """Returns the shape of the bits per dimension [...] of u [..., dim]."""
     return super().compute_output_shape(input_shape)[:-1]
 
-  def initialize(self, inputs: Any) -> tf.Tensor:
+  def initialize(self, inputs: Vectors) -> tf.Tensor:
     """Adapts the flow to u [n, dim]; returns bits per dimension."""
     self.flow.adapt(inputs)
     return self(inputs)
 
-  def get_config(self) -> dict[str, Any]:
+  def get_config(self) -> dict[str, object]:
     """Returns the constructor's arguments."""
     return {**super().get_config(), "flow": to_keras(self.flow)}
 

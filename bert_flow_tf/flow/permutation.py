@@ -1,11 +1,9 @@
 """Mixing of the dimensions: a fixed permutation, or Glow's invertible 1x1 convolution."""
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.flow.keras import keras, registered
+from bert_flow_tf.flow.keras import Shape, keras, registered
 from bert_flow_tf.flow.layer import FlowLayer, last_dimension, product
 from bert_flow_tf.flow.named_weights import NamedWeight, PermutationIndices, PermutationMatrix, Signs
 
@@ -25,12 +23,12 @@ class Permutation(FlowLayer):
     seed: integer or None, for "random".
   """
 
-  def __init__(self, order: str = "reverse", seed: int | None = None, **kwargs: Any) -> None:
+  def __init__(self, order: str = "reverse", seed: int | None = None, **kwargs: object) -> None:
     super().__init__({"order": order, "seed": seed}, **kwargs)
     self.order = order
     self.seed = seed
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Draws the permutation."""
     dim = last_dimension(input_shape)
     indices = np.arange(dim)[::-1]
@@ -91,11 +89,11 @@ class Invertible1x1(FlowLayer):
   used above the diagonal; `log_S` [dim].
   """
 
-  def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
+  def __init__(self, seed: int | None = None, **kwargs: object) -> None:
     super().__init__({"seed": seed}, **kwargs)
     self.seed = seed
 
-  def build(self, input_shape: Any) -> None:
+  def build(self, input_shape: Shape) -> None:
     """Draws a rotation and factorizes it."""
     dim = last_dimension(input_shape)
     # A rotation has determinant 1 or -1, so the layer starts without changing volumes.

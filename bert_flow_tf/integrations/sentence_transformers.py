@@ -7,16 +7,23 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from bert_flow_tf.calibration.saving import calibration_sha256
-from bert_flow_tf.data.pairs import is_table
+from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.io.checks import check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
+
+if TYPE_CHECKING:
+  import torch
+  from mteb.models.model_meta import ModelMeta
+
+  Embeddings: TypeAlias = np.ndarray | torch.Tensor | list[np.ndarray] | list[torch.Tensor]
 
 
 class SentenceTransformersAdapter:
@@ -41,7 +48,7 @@ class SentenceTransformersAdapter:
     self.model_card_data = EvaluationMetrics(model)
 
   @property
-  def mteb_model_meta(self) -> Any:
+  def mteb_model_meta(self) -> "ModelMeta | None":
     """The `ModelMeta` of this model; None if mteb is not installed."""
     return _model_meta(self.model)
 
@@ -58,7 +65,7 @@ class SentenceTransformersAdapter:
 
   def encode(
     self,
-    sentences: Any,
+    sentences: str | Texts,
     batch_size: int = 32,
     show_progress_bar: bool | None = None,
     normalize_embeddings: bool = False,
@@ -67,9 +74,9 @@ class SentenceTransformersAdapter:
     convert_to_tensor: bool = False,
     prompt_name: str | None = None,
     prompt: str | None = None,
-    prompt_type: Any = None,
-    **others: Any,
-  ) -> Any:
+    prompt_type: object = None,
+    **others: object,
+  ) -> "Embeddings":
     """Embeds and calibrates sentences.
 
     Args:
@@ -111,11 +118,11 @@ class SentenceTransformersAdapter:
       return embeddings
     return list(embeddings)
 
-  def encode_query(self, sentences: Any, *args: Any, **kwargs: Any) -> Any:
+  def encode_query(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
     """Embeds queries, after the declared prompt "query", if there is one; see `encode`."""
     return self.encode(sentences, *args, **{"prompt_type": "query", **kwargs})
 
-  def encode_document(self, sentences: Any, *args: Any, **kwargs: Any) -> Any:
+  def encode_document(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
     """Embeds documents, after the declared prompt "document", if there is one; see `encode`."""
     return self.encode(sentences, *args, **{"prompt_type": "document", **kwargs})
 
@@ -135,7 +142,7 @@ class SentenceTransformersAdapter:
     """Returns the adapter: there is no dropout to turn off."""
     return self
 
-  def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+  def similarity(self, embeddings1: npt.ArrayLike, embeddings2: npt.ArrayLike) -> "np.ndarray | torch.Tensor":
     """Returns the cosines of all rows of [n, dim] with all rows of [m, dim], float32 [n, m]; 0 for a row of zeros.
 
     A tensor if PyTorch is imported, as both programs do, and otherwise an array; two vectors [dim] give one number.
@@ -146,7 +153,7 @@ class SentenceTransformersAdapter:
       cosines = cosines.reshape([])  # `float` takes no array [1, 1]
     return _tensor_if_imported(cosines)
 
-  def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+  def similarity_pairwise(self, embeddings1: npt.ArrayLike, embeddings2: npt.ArrayLike) -> "np.ndarray | torch.Tensor":
     """Returns the cosines of pairs of rows [n, dim], float64 [n]; 0 for a row of zeros; a tensor as `similarity`."""
     a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
     if a.shape != b.shape:
@@ -169,14 +176,14 @@ class EvaluationMetrics:
 
   def __init__(self, model: SentenceModel) -> None:
     self._model = model
-    self.metrics: list[tuple[Any, dict[str, float]]] = []
+    self.metrics: list[tuple[object, dict[str, float]]] = []
 
   @property
   def base_model(self) -> str:
     """Name and revision of the model, under which sentence-transformers caches embeddings."""
     return f"{_name_of(self._model)}@{revision(self._model)}"
 
-  def set_evaluation_metrics(self, evaluator: Any, metrics: dict[str, float], epoch: int = 0, step: int = 0) -> None:
+  def set_evaluation_metrics(self, evaluator: object, metrics: dict[str, float], epoch: int = 0, step: int = 0) -> None:
     """Keeps the scores of one evaluation."""
     del epoch, step
     self.metrics.append((evaluator, dict(metrics)))

@@ -1,9 +1,18 @@
 """SentEval's interface: `prepare` and `batcher` (Conneau and Kiela 2018, "SentEval: An Evaluation Toolkit")."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
+
+Sentence = Sequence[str | bytes]  # words, or a str
+
+
+class Model(Protocol):
+  """Model of sentences, as `SentenceModel`."""
+
+  def encode(self, sentences: list[str]) -> np.ndarray:
+    """Returns the embeddings of n sentences, [n, dim]."""
 
 
 class SentEvalAdapter:
@@ -21,12 +30,16 @@ class SentEvalAdapter:
     model: a `SentenceModel`, or a function from a list of n str to an array [n, dim].
   """
 
-  def __init__(self, model: Any) -> None:
-    self._encode = getattr(model, "encode", model)
+  def __init__(self, model: Model | Callable[[list[str]], np.ndarray]) -> None:
+    self._encode: Callable[[list[str]], np.ndarray]
+    if hasattr(model, "encode"):
+      self._encode = model.encode
+    else:
+      self._encode = model
     self._rows: dict[str, int] = {}
-    self._embeddings: Any = None
+    self._embeddings: np.ndarray | None = None
 
-  def prepare(self, params: Any, samples: Sequence) -> None:
+  def prepare(self, params: object, samples: Sequence[Sentence]) -> None:
     """Embeds a task's sentences.
 
     Args:
@@ -40,7 +53,7 @@ class SentEvalAdapter:
     if sentences:
       self._embeddings = np.asarray(self._encode(sentences), np.float32)
 
-  def batcher(self, params: Any, batch: Sequence) -> np.ndarray:
+  def batcher(self, params: object, batch: Sequence[Sentence]) -> np.ndarray:
     """Embeds a batch.
 
     Args:
@@ -52,14 +65,13 @@ class SentEvalAdapter:
     """
     del params
     sentences = list(map(sentence_of, batch))
-    rows = list(map(self._rows.get, sentences))
-    if self._embeddings is None or None in rows:
+    if self._embeddings is None or not self._rows.keys() >= set(sentences):
       # An engine without `prepare`, or a task that shows it less than it embeds.
       return np.asarray(self._encode(sentences), np.float32)
-    return self._embeddings[rows]
+    return self._embeddings[list(map(self._rows.__getitem__, sentences))]
 
 
-def sentence_of(words: Sequence) -> str:
+def sentence_of(words: Sentence) -> str:
   """Joins a sentence of SentEval's, a sequence of words (str, or bytes in UTF-8), by blanks; a str stays."""
   if isinstance(words, str):
     sentence = words

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,12 +23,12 @@ SIMILARITY_TASKS = {
   "SICKRelatedness": "SICK",
 }
 # SentEval's README: the settings of its classifier for the scores of the literature.
-LITERATURE: dict[str, Any] = {
+LITERATURE: dict[str, object] = {
   "classifier": {"nhid": 0, "optim": "adam", "batch_size": 64, "tenacity": 5, "epoch_size": 4},
   "kfold": 10,
 }
 # The published runner's settings.
-PUBLISHED: dict[str, Any] = {
+PUBLISHED: dict[str, object] = {
   "classifier": {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2},
   "kfold": 5,
 }
@@ -41,11 +42,13 @@ Transforms = Mapping[str, Callable[[list[str], np.ndarray], np.ndarray]]
 class SentEval:
   """SentEval's own engine, of Facebook or of a fork such as SimCSE's; `settings` are its classifier and kfold."""
 
-  def __init__(self, module: Any, path: pathlib.Path, batch_size: int, settings: Mapping[str, Any]) -> None:
+  def __init__(
+    self, module: types.ModuleType, path: pathlib.Path, batch_size: int, settings: Mapping[str, object]
+  ) -> None:
     self._module, self._path = module, path
     has_torch = importlib.util.find_spec("torch") is not None
     self._params = {"task_path": str(path), "usepytorch": has_torch, "batch_size": batch_size, **settings}
-    self.name = f"SentEval in {pathlib.Path(module.__file__).parent}"
+    self.name = f"SentEval in {pathlib.Path(str(module.__file__)).parent}"
     self._all_tasks = list(module.SE(dict(self._params), None, None).list_tasks)
 
   def tasks(self, names: Sequence[str] | None) -> list[str]:
@@ -86,7 +89,7 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
   # Splits, each on its own: SimCSE's STSBenchmark and SICKRelatedness.
   if "train" in parts or "test" in parts:
     return {f"{task} {name}": part for name, part in parts.items()}
-  scores: dict[str, Any] = {}
+  scores: dict[str, float] = {}
   if parts:
     for key in ("spearman", "pearson"):
       for way, value in result["all"][key].items():
@@ -108,7 +111,7 @@ def rows_of(task: str, result: dict[str, Any]) -> Rows:
 
 
 def find_senteval(
-  folder: str, batch_size: int, trusted: bool = False, settings: Mapping[str, Any] = LITERATURE
+  folder: str, batch_size: int, trusted: bool = False, settings: Mapping[str, object] = LITERATURE
 ) -> SentEval:
   """Returns the engine of the installed SentEval or of a `trusted` checkout; raises a ConfigError without one."""
   root = pathlib.Path(os.path.expanduser(folder))

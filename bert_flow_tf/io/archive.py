@@ -40,7 +40,7 @@ def is_in(folder: str | os.PathLike, kind: str) -> bool:
 
 
 def write(
-  folder: str | os.PathLike, kind: str, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+  folder: str | os.PathLike, kind: str, settings: Mapping[str, object], arrays: Mapping[str, np.ndarray]
 ) -> pathlib.Path:
   """Writes JSON settings and {name: array} atomically, in place of an older file or model; returns its path."""
   if not os.fspath(folder):

@@ -1,7 +1,6 @@
 """Checks of arguments that several parts share."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -35,12 +34,12 @@ _IGNORED = (
 )
 
 
-def is_integer(value: Any, least: int | None = None) -> bool:
+def is_integer(value: object, least: int | None = None) -> bool:
   """Returns whether a value is an integer of Python or NumPy, not a bool, and at least `least` if that is given."""
   return isinstance(value, int | np.integer) and not isinstance(value, bool) and (least is None or int(value) >= least)
 
 
-def check_counts(**values: Any) -> None:
+def check_counts(**values: object) -> None:
   """Raises a ConfigError for the first argument that is not a positive integer."""
   for name, value in values.items():
     if not is_integer(value, 1):
@@ -48,7 +47,7 @@ def check_counts(**values: Any) -> None:
 
 
 def check_rows(
-  embeddings: Any,
+  embeddings: object,
   dim: int | None = None,
   error: type[BertFlowError] = CalibrationError,
   name: str = "embeddings",
@@ -79,7 +78,7 @@ def chunks(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     yield start, np.asarray(rows[start : start + _CHUNK], np.float64)
 
 
-def check_sentence_transformers(arguments: Mapping[str, Any]) -> None:
+def check_sentence_transformers(arguments: Mapping[str, object]) -> None:
   """Raises a ConfigError for an argument of `encode` that is unknown or that this model does not support."""
   for name, value in arguments.items():
     if name not in _IGNORED and name not in _NEUTRAL:

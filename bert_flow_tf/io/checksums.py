@@ -17,7 +17,9 @@ _VALUES = "values"
 KEEP_CHANGES = f"copy or make it again, or remove the key {KEY} if the files were changed on purpose"
 
 
-def sealed(values: Mapping[str, Any], folder: str | os.PathLike = ".", names: Iterable[str] = ()) -> dict[str, Any]:
+def sealed(
+  values: Mapping[str, object], folder: str | os.PathLike = ".", names: Iterable[str] = ()
+) -> dict[str, object]:
   """Returns the values of a JSON file with checksums of them and of other files, named by their paths in the folder."""
   others = {name: value for name, value in values.items() if name != KEY}
   sums = {_VALUES: _of_values(others)}
@@ -26,7 +28,7 @@ def sealed(values: Mapping[str, Any], folder: str | os.PathLike = ".", names: It
   return {**others, KEY: sums}
 
 
-def opened(values: Any, folder: str | os.PathLike | None = None) -> dict[str, Any]:
+def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str, Any]:
   """Returns the values of a JSON file without checksums; ValueError if a checksum differs, also of a folder's file."""
   if not isinstance(values, dict):
     raise ValueError(f"expected an object, got {type(values).__name__}")

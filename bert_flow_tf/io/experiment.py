@@ -7,10 +7,13 @@ import json
 import pathlib
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, changed_values, setting
+
+if TYPE_CHECKING:
+  from _typeshed import DataclassInstance
 
 _HASH_LENGTH = 8
 
@@ -37,7 +40,7 @@ class OutputSettings(Settings):
     return pathlib.Path(self.output_parent_dir).expanduser() / (self.exp_name or name)
 
 
-def experiment_name(parts: Mapping[str, str], *settings: Any, **others: Any) -> str:
+def experiment_name(parts: Mapping[str, str], *settings: "DataclassInstance", **others: object) -> str:
   """Returns the name of an experiment: the texts of {field: text}, and a hash of the other values unlike defaults."""
   changed = changed_values(*settings)
   rest = {name: value for name, value in changed.items() if name not in parts} | others

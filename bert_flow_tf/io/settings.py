@@ -6,11 +6,16 @@ import os
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from bert_flow_tf.errors import ConfigError
+
+if TYPE_CHECKING:
+  from _typeshed import DataclassInstance
+
+Value = TypeVar("Value")
 
 # {type of a field: (allowed classes of its values, their name in an error)}
 _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
@@ -36,7 +41,7 @@ class Settings:
         _check(field, kinds[field.name], value)
 
 
-def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any:
+def setting(default: Value, help: str, named: bool = True, **metadata: object) -> Value:
   """Returns a dataclass field.
 
   Args:
@@ -49,7 +54,7 @@ def setting(default: Any, help: str, named: bool = True, **metadata: Any) -> Any
   return dataclasses.field(default=default, metadata={"help": help, "named": named, **metadata})
 
 
-def named_values(*settings: Any) -> dict[str, Any]:
+def named_values(*settings: "DataclassInstance") -> dict[str, object]:
   """Returns {field: value} of all fields that take part in names and resume, of several settings."""
   values = {}
   for part in settings:
@@ -59,7 +64,7 @@ def named_values(*settings: Any) -> dict[str, Any]:
   return values
 
 
-def changed_values(*settings: Any) -> dict[str, Any]:
+def changed_values(*settings: "DataclassInstance") -> dict[str, object]:
   """Returns the part of `named_values` that differs from the fields' defaults and their values `unnamed`."""
   values = named_values(*settings)
   for part in settings:
@@ -69,7 +74,7 @@ def changed_values(*settings: Any) -> dict[str, Any]:
   return values
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
   """Returns the differences of two settings of JSON values: ["flow.depth 3, now 4"]; an absent value is None."""
   result = []
   for name in sorted(before.keys() | now.keys()):
@@ -88,7 +93,7 @@ def _short(value):
   return text
 
 
-def check_positive(settings: Any, name: str) -> None:
+def check_positive(settings: object, name: str) -> None:
   """Raises a ConfigError if a field is not a positive, finite number or None."""
   value = getattr(settings, name)
   if value is not None and not 0 < value < math.inf:

@@ -6,9 +6,10 @@ import pathlib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
 from bert_flow_tf.data.readers import records
@@ -17,6 +18,13 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_c
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
 
+if TYPE_CHECKING:
+  import ssl
+
+  import grpc
+
+# (name of a signature, one list of str per input) -> one row of numbers per text.
+Ask = Callable[[str, Sequence[list[str]]], npt.ArrayLike]
 # Processors and servers differ by rounding; models differ by far more.
 _GOLDEN_TOLERANCE = 0.01
 
@@ -38,7 +46,7 @@ class Client:
     close: function that ends the connection, if any.
   """
 
-  def __init__(self, server: str, ask: Callable[[str, list], Any], close: Callable[[], None] | None = None):
+  def __init__(self, server: str, ask: Ask, close: Callable[[], None] | None = None):
     self._server, self._ask, self._close = server, ask, close
 
   def __enter__(self) -> "Client":
@@ -81,7 +89,7 @@ class Client:
       raise ServerError(self._server, message)
     return len(pairs), largest
 
-  def _numbers(self, signature: str, columns: list, rank: int) -> np.ndarray:
+  def _numbers(self, signature: str, columns: Sequence[list[str]], rank: int) -> np.ndarray:
     """Returns the output of a signature, an array with one row per text."""
     rows = len(columns[0])
     if not rows:
@@ -121,8 +129,8 @@ def _grpc_client(
   model_name: str,
   version: int | None = None,
   timeout: float = 30.0,
-  credentials: Any = None,
-  channel: Any = None,
+  credentials: "grpc.ChannelCredentials | None" = None,
+  channel: "grpc.Channel | None" = None,
 ) -> Client:
   try:
     import grpc
@@ -158,7 +166,11 @@ def _grpc_client(
 
 
 def _rest_client(
-  server: str, model_name: str, version: int | None = None, timeout: float = 30.0, credentials: Any = None
+  server: str,
+  model_name: str,
+  version: int | None = None,
+  timeout: float = 30.0,
+  credentials: "ssl.SSLContext | None" = None,
 ) -> Client:
   path = f"/v1/models/{model_name}"
   if version is not None:

@@ -8,7 +8,7 @@ import os
 import pathlib
 import platform
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.saving import as_calibration
 from bert_flow_tf.calibration.step import Calibration
-from bert_flow_tf.data.pairs import sentences_or_pairs
+from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
@@ -27,7 +27,7 @@ from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
-from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel
+from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,
   MODELS_CONFIG,
@@ -79,7 +79,7 @@ def export_model(
   model: SentenceModel | Calibration | Glow,
   export_dir: str | os.PathLike,
   *,
-  reference: Any = None,
+  reference: Texts | SentencePairs | None = None,
   about: dict | None = None,
   **settings: Any,
 ) -> pathlib.Path:
@@ -124,10 +124,10 @@ def export_model(
   return place
 
 
-def _served(model: Any, normalize: bool) -> ServedCalibration:
+def _served(model: SentenceModel | Calibration | Glow, normalize: bool) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
   if not isinstance(model, SentenceModel):
-    calibration: Any = as_calibration(model)
+    calibration = as_calibration(model)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
   precision = model.identity.settings.precision
   if precision != "float32":
@@ -135,15 +135,16 @@ def _served(model: Any, normalize: bool) -> ServedCalibration:
   return ServedModel(model, normalize)
 
 
-def _describe_reference(served: ServedCalibration, reference: Any) -> dict[str, Any]:
+def _describe_reference(served: ServedCalibration, reference: Texts | SentencePairs | None) -> dict[str, object]:
   """Returns an entry of metadata.json, `reference`, with the quantiles of bits per dimension; {} without a flow."""
   if served.flow is None:
     return {}
-  rows: Any = []
+  rows: Sequence[str] | np.ndarray = []
   if isinstance(served, ServedModel):
-    rows = served.model.sample if reference is None else sentences_or_pairs(reference)
-    if isinstance(rows, tuple):
-      rows = rows[0] + rows[1]
+    sentences = served.model.sample if reference is None else sentences_or_pairs(reference)
+    if isinstance(sentences, tuple):
+      sentences = sentences[0] + sentences[1]
+    rows = sentences
   elif reference is not None:
     rows = check_rows(reference, served.sizes["dim"], name="reference")
   if not len(rows):
@@ -198,9 +199,9 @@ def _describe(folder, served, settings, about):
   write_text(folder / BATCHING, _BATCHING_TEXT)
 
 
-def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, Any]) -> dict:
+def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, object]) -> dict:
   """Returns the content of metadata.json; `about`: further entries, including `version`."""
-  calibration: dict[str, Any] = {"name": served.name} | served.sizes
+  calibration: dict[str, object] = {"name": served.name, **served.sizes}
   without = ["log_prob and inverse: the calibration is not a flow"]
   if served.flow is not None:
     calibration["flow"] = served.flow.flow.settings()
@@ -229,7 +230,7 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
   }
 
 
-def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
+def _describe_encoder(served: ServedCalibration) -> dict[str, object] | None:
   """Returns the encoder of a served model, or the identity of the encoder that a calibration was fitted for."""
   if not isinstance(served, ServedModel):
     return metadata.without_folders(served.model.encoder)
@@ -245,7 +246,7 @@ def _describe_encoder(served: ServedCalibration) -> dict[str, Any] | None:
   return encoder
 
 
-def _write_warmup(path: pathlib.Path, model_name: str, functions: Any, served: ServedCalibration) -> None:
+def _write_warmup(path: pathlib.Path, model_name: str, functions: Functions, served: ServedCalibration) -> None:
   """Writes a TFRecord file of `PredictionLog`, which a server answers before it serves a version."""
   from tensorflow_serving.apis import prediction_log_pb2
 

@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
-from bert_flow_tf.serving.served_model import ServedCalibration, ServedModel
+from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import GOLDEN, ExportError
 
 _SENTENCES = (
@@ -29,7 +29,7 @@ _VECTOR_ROWS = 8
 _TOLERANCE = 1e-4
 
 
-def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
+def answer(functions: Functions, served: ServedCalibration) -> dict[str, dict]:
   """Returns {signature: {"inputs": {name: list}, "outputs": {name: array}}} for signatures of text, or of embeddings.
 
   `functions` are the signatures of a loaded SavedModel, {name: function}.
@@ -53,7 +53,7 @@ def answer(functions: Any, served: ServedCalibration) -> dict[str, dict]:
   return answers
 
 
-def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
+def compare(answers: dict[str, dict], served: ServedCalibration) -> dict[str, float]:
   """Compares answers with the model in Python.
 
   Returns:
@@ -70,7 +70,7 @@ def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
   expected = pooled = _embed_rows(served)
   if "embed_pooled" in answers:
     pooled = answers["embed_pooled"]["outputs"]["pooled"]
-  elif _IDS in answers and served.sizes["dim"]:
+  elif isinstance(served, ServedModel) and _IDS in answers and served.sizes["dim"]:
     ids, lengths = _ids(served)
     pooled = served.pooled_of_ids(ids, lengths).numpy()
   # Calibrate the exported model's embeddings: a whitening would magnify the rounding differences of Python's encoder.
@@ -92,7 +92,7 @@ def compare(answers: dict[str, dict], served: Any) -> dict[str, float]:
   return differences | {"min_cosine": float(cosines.min())}
 
 
-def _rows(served: ServedCalibration) -> Any:
+def _rows(served: ServedCalibration) -> Sequence[str] | np.ndarray:
   """Returns the sentences, or vectors for a calibration alone."""
   if isinstance(served, ServedModel):
     if served.model.encoder.has_tokens:

@@ -56,7 +56,7 @@ def without_folders(value: Any) -> Any:
   return value
 
 
-def write(folder: pathlib.Path, contents: dict[str, Any]) -> None:
+def write(folder: pathlib.Path, contents: dict[str, object]) -> None:
   """Writes metadata.json, with checksums of the SavedModel's files, and the model card."""
   files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
   sealed = checksums.sealed(contents, folder, files)
@@ -118,7 +118,7 @@ def summary(folder: pathlib.Path) -> list[str]:
   return lines
 
 
-def read_origin(folder: str | os.PathLike | None) -> dict[str, Any]:
+def read_origin(folder: str | os.PathLike | None) -> dict[str, object]:
   """Returns entries of metadata.json about the run that fitted the calibration EXPERIMENT/flow; {} without a run.
 
   They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse).
@@ -150,7 +150,7 @@ def _docker_command(model_name: str, base: str | os.PathLike = "BASE") -> str:
   )
 
 
-def _scores(results: dict[str, Any]) -> str:
+def _scores(results: dict[str, dict[str, dict[str, object]]]) -> str:
   """Returns a section with a line per method and split of the `results` of a results.json; "" without any."""
   lines = []
   for method, splits in results.items():

@@ -1,7 +1,7 @@
 """The graph functions of a served model."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ _MAX_WIDTH = 512
 _SHORT_WIDTH = 64
 
 Outputs = tuple[tf.Tensor, ...]
+# {name of a signature: its function}
+Functions = Mapping[str, tf.types.experimental.ConcreteFunction]
 
 
 class ServedCalibration:
@@ -72,7 +74,7 @@ class ServedCalibration:
     pooled = tf.TensorSpec([None, dim], tf.float32)
     self._calibrated = tf.function(lambda u: apply_steps(self._steps, Features(u)), [pooled], autograph=False)
 
-  def embed(self, rows: Any) -> np.ndarray:
+  def embed(self, rows: Sequence[str] | np.ndarray) -> np.ndarray:
     """Returns the embeddings before calibration of rows of input, float32 [n, dim], computed in Python."""
     return np.asarray(rows, np.float32)
 
@@ -131,7 +133,7 @@ class ServedCalibration:
     _, arrays = tf.while_loop(lambda i, _: i < parts, add_part, [0, arrays], parallel_iterations=1)
     return [array.concat() for array in arrays]
 
-  def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
+  def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> int | tf.Tensor:
     """Returns the number of rows of a request's inputs that are computed at once, an int or a Tensor."""
     del inputs
     return self._rows_at_once
@@ -194,11 +196,11 @@ class ServedModel(ServedCalibration):
     self._encoder.track(module)
     return module
 
-  def embed(self, rows: Any) -> np.ndarray:
+  def embed(self, rows: Sequence[str] | np.ndarray) -> np.ndarray:
     """See the base class."""
     return self.model.encode(rows, calibrated=False)
 
-  def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> Any:
+  def _rows_of(self, inputs: tuple[tf.Tensor, ...]) -> int | tf.Tensor:
     is_text = inputs[0].dtype == tf.string
     if inputs[0].dtype == tf.float32 or not (self._reads_whole_texts or is_text):
       return self._rows_at_once

@@ -56,11 +56,11 @@ class Signature:
 
   def describe(self, sizes: dict[str, int]) -> dict:
     """Returns JSON values: meaning, and [dtype, shape] of every input and output, -1 for an axis of any size."""
-    described: dict[str, Any] = {"meaning": self.meaning, "inputs": {}, "outputs": {}}
+    described: dict[str, dict[str, list]] = {"inputs": {}, "outputs": {}}
     for key, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
       for name, tensor in tensors.items():
         described[key][name] = [tensor.dtype, [sizes.get(axis, -1) for axis in tensor.axes]]
-    return described
+    return {"meaning": self.meaning, **described}
 
 
 TEXT_FEATURE = "text"  # of a tf.Example

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import logging
@@ -20,6 +20,9 @@ from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
 from bert_flow_tf.tables.table import OURS, Cell, Row, paper_tables
 from bert_flow_tf.tables.word_ranks import vocabulary_ranks
 from bert_flow_tf.tables.workbench import NONE, Recipe, TableContent, TableRequest, Workbench
+
+if TYPE_CHECKING:
+  from matplotlib.figure import Figure
 
 # Table 1's ranges of ranks, from 0, without the end. The paper prints "[5K, 1K)" for the last, a misprint.
 RANK_GROUPS = ((0, 100), (100, 500), (500, 5000), (5000, 10000))
@@ -176,14 +179,14 @@ def _isotropy_of(bench: Workbench, request: TableRequest, recipe: Recipe, seed: 
   return bench.stored("isotropy", compute, task, recipe, seed)
 
 
-def draw_edit_distances(request: TableRequest, bench: Workbench) -> Any:
+def draw_edit_distances(request: TableRequest, bench: Workbench) -> "Figure":
   """Draws Figure 2: similarity against edit distance."""
   points = _lexical_points(bench, request, request.plan.seed)
   title = f"{request.tasks[0]} dev, {bench.label}: similarity and edit distance"
   return figures.edit_distance_figure(points, title, request.plan.edit_unit)
 
 
-def draw_spectra(request: TableRequest, bench: Workbench) -> Any:
+def draw_spectra(request: TableRequest, bench: Workbench) -> "Figure":
   """Draws the singular values before and after each calibration."""
   spectra = {}
   for recipe in _isotropy_recipes(request):
@@ -195,7 +198,7 @@ def draw_spectra(request: TableRequest, bench: Workbench) -> Any:
   return spectrum_figure(spectra, f"{request.tasks[0]} test, {bench.label}: singular values")
 
 
-def draw_cone(request: TableRequest, bench: Workbench) -> Any:
+def draw_cone(request: TableRequest, bench: Workbench) -> "Figure":
   """Draws the sentences on a sphere and the cosines of random pairs, before and after the flow."""
   panels = []
   for calibration in (NONE, "flow"):

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import logging
@@ -24,6 +24,11 @@ from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.training.settings import FlowSettings
+
+if TYPE_CHECKING:  # which import TensorFlow
+  from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+  from bert_flow_tf.encoder.text_encoder import TextEncoder
+  from bert_flow_tf.encoder.transformer.config import EncoderConfig
 
 _OTHER_CHARACTERS = re.compile(r"[\W_]+")
 _TARGET_OF = "target of "
@@ -110,7 +115,7 @@ class Inputs:
       word = "epoch"
     return f"{settings.epochs:g} {word}, {steps:,} steps at learning rate {settings.flow_learning_rate:g}"
 
-  def flow_key(self, corpus: FlowCorpus, seed: int) -> dict[str, Any]:
+  def flow_key(self, corpus: FlowCorpus, seed: int) -> dict[str, object]:
     """Returns everything that decides a flow, except embeddings and sentences, as JSON values."""
     from bert_flow_tf.data.pipeline import ORDER  # needs TensorFlow, which fits and embeddings have imported already
 
@@ -172,7 +177,9 @@ def load_encoder(name: str, inputs: Inputs) -> Any:
   return WordEncoder(EncoderSettings.of(name), vectors)
 
 
-def change_encoder(encoder: Any, settings: EncoderSettings, token_weights: str, static: bool = False) -> Any:
+def change_encoder(
+  encoder: "SentenceEncoder", settings: EncoderSettings, token_weights: str, static: bool = False
+) -> "TextEncoder":
   """Returns the same encoder with other token weights, or the word embeddings of its BERT alone."""
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
   from bert_flow_tf.encoder.text.token_weights import make_token_weights
@@ -205,7 +212,7 @@ def label_of(name: str) -> str:
   return encoder_label(name)
 
 
-def paper_encoder(name: str, config: Any, nli_tuned: bool = False) -> str | None:
+def paper_encoder(name: str, config: "EncoderConfig", nli_tuned: bool = False) -> str | None:
   """Returns "base" or "large" if an encoder is the paper's by its name and sizes, else None."""
   last = pathlib.Path(name).name.lower()
   tuned = encoder_label(name).lower()  # with the experiment's name, for an encoder of bert-flow siamese

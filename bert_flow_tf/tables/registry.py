@@ -2,18 +2,32 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.tables import analysis, beyond, choice, similarity
 from bert_flow_tf.tables.kinds import Kind
 from bert_flow_tf.tables.workbench import TableContent, TableRequest, Workbench
 
+if TYPE_CHECKING:
+  from matplotlib.figure import Figure
+
 BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless the argument `task` is given
 STS_B = "STS-B"  # of Tables 5, 6 and 8, isotropy and all figures
 _NOT_TUNED = frozenset(set(Kind) - {Kind.TUNED})
 _BERTS = frozenset([Kind.BERT])
 _BERTS_AND_TUNED = frozenset([Kind.BERT, Kind.TUNED])
+
+
+class HasKind(Protocol):
+  """Encoder, or its name, of a known kind."""
+
+  @property
+  def kind(self) -> Kind:
+    """Kind of the encoder."""
+
+
+Selected = TypeVar("Selected", bound=HasKind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +55,7 @@ class TableSpec:
       return requested + BINARY_TASKS
     return requested
 
-  def select(self, encoders: Iterable[Any]) -> list[Any]:
+  def select(self, encoders: Iterable[Selected]) -> list[Selected]:
     """Returns the encoders that have rows; each has a `kind`."""
     selected = [encoder for encoder in encoders if encoder.kind in self.encoders]
     tuned = [encoder for encoder in selected if encoder.kind is Kind.TUNED]
@@ -128,7 +142,7 @@ TABLES = {
   ),
 }
 # {name: (function of a run and an encoder that draws it, arguments that it uses)}; all are of STS-B and of BERTs.
-FIGURES: dict[str, tuple[Callable[[TableRequest, Workbench], Any], tuple[str, ...]]] = {
+FIGURES: dict[str, tuple[Callable[[TableRequest, Workbench], "Figure"], tuple[str, ...]]] = {
   "2": (analysis.draw_edit_distances, ("edit_unit",)),
   "isotropy": (analysis.draw_spectra, ("calibration",)),
   "cone": (analysis.draw_cone, ()),

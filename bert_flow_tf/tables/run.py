@@ -7,7 +7,6 @@ import pathlib
 import platform
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -35,7 +34,7 @@ def load_tasks(plan: Plan, data: DataSettings) -> dict[str, TaskData]:
   return tasks
 
 
-def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str], dict[str, Any]]) -> None:
+def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str], dict[str, object]]) -> None:
   """Writes the plan's tables and figures to a folder; `about(name)` has JSON values on how a table is made."""
   if inputs.embedding.cached_dir is None:
     inputs.embedding = dataclasses.replace(inputs.embedding, cached_dir=str(folder / "embeddings"))
@@ -67,7 +66,7 @@ def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str]
     raise DataError(f"table={','.join(empty)}: no score could be computed; the notes of the table say why", "table")
 
 
-def _origin(benches: Sequence[Workbench]) -> dict[str, Any]:
+def _origin(benches: Sequence[Workbench]) -> dict[str, object]:
   """Returns the encoders of a table, and when and where it is made, JSON values."""
   encoders, sizes = {}, {}
   for bench in benches:
@@ -95,7 +94,7 @@ def _commit() -> str:
     return ""
 
 
-def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mapping[str, Any]) -> Table:
+def make_table(name: str, plan: Plan, benches: Sequence[Workbench], about: Mapping[str, object]) -> Table:
   """Returns a finished table of the encoders that `TableSpec.select` gave; `about`: how it is made, JSON values."""
   spec, seeds = TABLES[name], plan.seeds(name)
   content = spec.make(TableRequest(name, plan, benches, spec.columns(plan.task), seeds))

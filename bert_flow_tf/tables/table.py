@@ -122,7 +122,7 @@ class Cell:
       parts.append(self.mark)
     return " ".join(filter(None, parts))
 
-  def to_json(self) -> dict[str, Any]:
+  def to_json(self) -> dict[str, object]:
     """Returns JSON values."""
     content = dataclasses.asdict(self) | {"value": None, "spread": self.spread, "difference": None}
     # JSON has no NaN.

@@ -5,7 +5,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from bert_flow_tf.data.readers.lines import FilePath
 from bert_flow_tf.encoder.text.frequency import SPECIAL, lines_with_progress, read_frequencies
 from bert_flow_tf.errors import DataError
 
+if TYPE_CHECKING:  # which import this module
+  from bert_flow_tf.tables.plan import Plan
+  from bert_flow_tf.tables.workbench import Workbench
+
 # BERT's tokenizer always splits at these characters, so that counting words one by one gives the same pieces.
 _WORD = re.compile(r"[^ \t\r\n]+")
 _UNLIMITED = 1 << 30
 
 
-def vocabulary_ranks(bench: Any, plan: Any) -> Any:
+def vocabulary_ranks(bench: "Workbench", plan: "Plan") -> np.ndarray | list[int]:
   """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
   tokenizer = bench.encoder.tokenizer
   if plan.frequency_file:

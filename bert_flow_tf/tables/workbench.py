@@ -7,8 +7,8 @@ import importlib.metadata
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from absl import logging
@@ -25,6 +25,12 @@ from bert_flow_tf.report.result_files import plain
 from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
 from bert_flow_tf.tables.kinds import Kind, kind_of
 from bert_flow_tf.tables.table import Row
+
+if TYPE_CHECKING:  # `Plan` imports this module; a model imports TensorFlow, after the files are read
+  from bert_flow_tf.model import SentenceModel
+  from bert_flow_tf.tables.plan import Plan
+
+PerSeed = TypeVar("PerSeed")
 
 NONE = "none"
 CONTROLS = (TF_IDF, CHARACTERS)
@@ -63,7 +69,7 @@ class Recipe:
     """True if the seed changes the result."""
     return FLOW in self.calibration.split("+")
 
-  def seeds(self, seeds: Sequence[Any]) -> Sequence[Any]:
+  def seeds(self, seeds: Sequence[PerSeed]) -> Sequence[PerSeed]:
     """Returns all seeds (or values per seed) if the recipe is random, else the first."""
     if self.is_random:
       return seeds
@@ -75,7 +81,7 @@ class TableRequest:
   """A table or figure to be made: its name, the plan, its encoders, its tasks and the flow's seeds."""
 
   name: str
-  plan: Any
+  plan: "Plan"
   benches: Sequence["Workbench"]
   tasks: tuple[str, ...]
   seeds: Sequence[int]
@@ -98,7 +104,7 @@ class Store:
     versions = map(importlib.metadata.version, _PACKAGES)
     self._versions = dict(zip(_PACKAGES, versions, strict=True)) | {"bert-flow-tf": __version__}
 
-  def kept(self, key: dict[str, Any], compute: Callable[[], Any]) -> Any:
+  def kept(self, key: Mapping[str, object], compute: Callable[[], object]) -> Any:
     """Returns `compute()` as JSON values (None for NaN), from the file of the key if there is one."""
     # The key holds everything else that decides the result; the versions of the packages are added.
     key = plain({**key, "versions": self._versions})
@@ -158,7 +164,7 @@ class Workbench:
     return self.label
 
   @property
-  def sizes(self) -> dict[str, Any]:
+  def sizes(self) -> dict[str, int | str]:
     """Sizes of its BERT and the name that it was loaded by, JSON values for a reader."""
     if self.kind is Kind.SAVED_MODEL:
       return {"dimensions": self.encoder.hidden_size, "folder": self.encoder.name}
@@ -223,7 +229,7 @@ class Workbench:
       return self
     return self._variant(recipe.token_weights, recipe.static)
 
-  def model(self, task: str, recipe: Recipe, seed: int = 0) -> Any:
+  def model(self, task: str, recipe: Recipe, seed: int = 0) -> "SentenceModel":
     """Returns the `SentenceModel` of a recipe, fitted on its corpus; see `cosines` for errors."""
     bench = self.variant(recipe)
     if recipe.calibration == NONE:
@@ -324,11 +330,11 @@ def load_benches(names: Sequence[str], inputs: Inputs, store: Store, is_tuned: b
 @functools.lru_cache(maxsize=64)
 def fingerprint(pairs: SentencePairs, gold: bool = True) -> str:
   """Returns the hexadecimal SHA-256 of sentences, and with `gold` of their scores and subsets."""
-  content: list[Any] = [list(pairs.sentences_a), list(pairs.sentences_b)]
+  content: list[object] = [list(pairs.sentences_a), list(pairs.sentences_b)]
   if gold:
     content += [pairs.scores.tolist(), repr(pairs.subsets)]
   return _digest(content)
 
 
-def _digest(value: Sequence | dict) -> str:
+def _digest(value: Sequence[object] | dict[str, object]) -> str:
   return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from absl import logging
@@ -55,8 +54,8 @@ def write_folders(
   folder = pathlib.Path(checkpoint.prefix).parent
   config_path = _file("bert_config_file", bert_config_file, google.config_file(folder))
   vocab_path = _file("vocab_file", vocab_file, folder / "vocab.txt")
-  record = _record(checkpoint, google.read_config(config_path))
-  fitted = _fitted(checkpoint, record)
+  names, left_out = _sorted_names(checkpoint, google.read_config(config_path))
+  fitted = _fitted(checkpoint, names)
   settings = EncoderSettings.of(
     os.path.abspath(checkpoint.prefix),
     bert_config_file=str(config_path),
@@ -75,15 +74,15 @@ def write_folders(
     for name, part in fitted.items():
       part.encoder = identity
       part.save(writing / name)
-    written = _read_back(record, encoder, writing)
-    tf1_names.check_names(written, record[ENCODER] + record[FLOW] + record[CLASSIFIER], checkpoint.prefix)
+    written = _read_back(names, encoder, writing)
+    tf1_names.check_names(written, names[ENCODER] + names[FLOW] + names[CLASSIFIER], checkpoint.prefix)
     for name, array in written.items():
       # float32 holds every value of a half-precision checkpoint.
       if checkpoint.read_weight(name, array.shape).tobytes() != array.tobytes():
         raise EncoderError(f"{checkpoint.prefix}: {name} changed in the conversion; please report this bug")
-    content = {"checkpoint": checkpoint.prefix, "variables": record}
+    content = {"checkpoint": checkpoint.prefix, "variables": {**names, _LEFT_OUT: left_out}}
     write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
-  lines = _describe(checkpoint, record, output_path, encoder.tokenizer.do_lower_case)
+  lines = _describe(checkpoint, names, left_out, output_path, encoder.tokenizer.do_lower_case)
   if fitted:
     described = "unknown"
     if identity is not None:
@@ -103,34 +102,35 @@ def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Pa
   return path
 
 
-def _record(checkpoint: Tf1Checkpoint, config: dict) -> dict[str, Any]:
+def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, list[str]], dict[str, str]]:
   """Returns {part: sorted names}, and {name: kind} of variables that are left out, by the bert_config.json."""
   shapes = checkpoint.shapes
-  record: dict[str, Any] = {ENCODER: [], FLOW: [], CLASSIFIER: [], _LEFT_OUT: {}}
+  names: dict[str, list[str]] = {ENCODER: [], FLOW: [], CLASSIFIER: []}
+  left_out = {}
   # A variable that no other part claims must belong to the encoder: a variable of unknown use is an error.
   for name in sorted(shapes):
     kind = tf1_names.left_out(name, shapes)
     if kind:
-      record[_LEFT_OUT][name] = kind
+      left_out[name] = kind
     elif name.startswith(tf1_names.FLOW):
-      record[FLOW].append(name)
+      names[FLOW].append(name)
     elif name == tf1_names.CLASSIFIER:
-      record[CLASSIFIER].append(name)
+      names[CLASSIFIER].append(name)
     else:
-      record[ENCODER].append(name)
+      names[ENCODER].append(name)
   expected = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(shapes))
-  tf1_names.check_names(record[ENCODER], expected, checkpoint.prefix)
+  tf1_names.check_names(names[ENCODER], expected, checkpoint.prefix)
   for name, shape in expected.items():
     checkpoint.check_shape(name, shape)
-  return record
+  return names, left_out
 
 
-def _fitted(checkpoint: Tf1Checkpoint, record: Mapping[str, Any]) -> dict[str, Any]:
+def _fitted(checkpoint: Tf1Checkpoint, names: Mapping[str, list[str]]) -> dict[str, FlowCalibration | Classifier]:
   """Returns the `FlowCalibration` "flow" and the `Classifier` "classifier", if the checkpoint has them."""
   arrays = {}
-  for name in record[FLOW] + record[CLASSIFIER]:
+  for name in names[FLOW] + names[CLASSIFIER]:
     arrays[name] = checkpoint.read_weight(name, checkpoint.shapes[name])
-  fitted: dict[str, Any] = {}
+  fitted: dict[str, FlowCalibration | Classifier] = {}
   weights = arrays.pop(tf1_names.CLASSIFIER, None)
   if arrays:
     # Names of a flow's variables begin below bert/flow/.
@@ -148,26 +148,30 @@ def _fitted(checkpoint: Tf1Checkpoint, record: Mapping[str, Any]) -> dict[str, A
   return fitted
 
 
-def _read_back(record: Mapping[str, Any], encoder: SentenceEncoder, folder: pathlib.Path) -> dict[str, np.ndarray]:
+def _read_back(names: Mapping[str, list[str]], encoder: SentenceEncoder, folder: pathlib.Path) -> dict[str, np.ndarray]:
   """Returns {name in a checkpoint: float32 array} of the encoder, and of flow and classifier in a written folder."""
   flow = classifier = None
-  if record[FLOW]:
+  if names[FLOW]:
     flow = load_flow(folder / FLOW).flow
-  if record[CLASSIFIER]:
+  if names[CLASSIFIER]:
     classifier = Classifier.load(folder / CLASSIFIER)
   return model_variables(encoder, flow, classifier)
 
 
 def _describe(
-  checkpoint: Tf1Checkpoint, record: Mapping[str, Any], folder: pathlib.Path, do_lower_case: bool
+  checkpoint: Tf1Checkpoint,
+  names: Mapping[str, list[str]],
+  left_out: Mapping[str, str],
+  folder: pathlib.Path,
+  do_lower_case: bool,
 ) -> list[str]:
   """Returns lines that say where the variables went."""
   lines = [f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"]
   for name in (ENCODER, FLOW, CLASSIFIER):
-    if record[name]:
-      lines.append(f"{name:10}  {len(record[name]):4} -> {folder / name}")
+    if names[name]:
+      lines.append(f"{name:10}  {len(names[name]):4} -> {folder / name}")
   lines.append(f"do_lower_case is {do_lower_case}")
-  for kind, count in collections.Counter(record[_LEFT_OUT].values()).items():
+  for kind, count in collections.Counter(left_out.values()).items():
     lines.append(f"left out    {count:4}: {kind}")
   return lines
 

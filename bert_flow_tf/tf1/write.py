@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from typing import Any
+from collections.abc import Mapping
 
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.saving import load_calibration
@@ -32,9 +32,9 @@ def write_model(
   prefix = pathlib.Path(output_checkpoint).resolve()
   with naming("output_checkpoint"):
     tf1_checkpoint.check_free(prefix)
-  flow: Any = None
-  classifier: Any = None
-  fitted: dict[str, Any] = {}
+  flow: FlowCalibration | None = None
+  classifier: Classifier | None = None
+  fitted: dict[str, FlowCalibration | Classifier] = {}
   if flow_folder:
     flow = fitted[f"flow_folder={flow_folder}"] = _load_flow(flow_folder)
   if classifier_folder:
@@ -42,7 +42,8 @@ def write_model(
       classifier = fitted[f"classifier_folder={classifier_folder}"] = Classifier.load(classifier_folder)
   model = SentenceEncoder.load(EncoderSettings.of(encoder, cache_dir=cache_dir, revision=revision))
   _check_encoder(fitted, model, allow_other_encoder)
-  variables = tf1_checkpoint.model_variables(model, flow and without_scale(flow), classifier)
+  glow = None if flow is None else without_scale(flow)
+  variables = tf1_checkpoint.model_variables(model, glow, classifier)
   lines = [f"{len(variables)} variables from {', '.join(filter(None, (model.name, flow_folder, classifier_folder)))}"]
   # The configuration comes first: a checkpoint without it could not be read.
   with naming("output_checkpoint"):
@@ -66,7 +67,9 @@ def _load_flow(folder: str) -> FlowCalibration:
   raise ConfigError(f"flow_folder={folder}: got the calibration {calibration.name}; {expected}", "flow_folder")
 
 
-def _check_encoder(fitted: dict[str, Any], encoder: SentenceEncoder, allow_other: bool) -> None:
+def _check_encoder(
+  fitted: Mapping[str, FlowCalibration | Classifier], encoder: SentenceEncoder, allow_other: bool
+) -> None:
   """Raises an EncoderError if {"argument=folder": flow or classifier} were fitted on embeddings of another encoder."""
   identities = [read_identity(part.encoder, where) for where, part in fitted.items()]
   known = [identity for identity in identities if isinstance(identity, EncoderIdentity)]

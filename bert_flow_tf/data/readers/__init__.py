@@ -3,7 +3,7 @@
 Files in reading order:
 
     lines      lines of a text file; each error names the line
-    text       InputFormat, and records of text and JSON lines, from any record on
+    text       InputFormat, and records of text and JSON lines, from any record on; `Reader`, the base of all
     delimited  records of TSV and CSV
     binary     records of Parquet and TFRecords; `open_reader`, which all formats share
     places     roles of the columns of a pair without names

@@ -3,8 +3,8 @@
 import contextlib
 import functools
 import os
+import types
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from absl import logging
 
@@ -20,6 +20,7 @@ from bert_flow_tf.data.readers.text import (
   UNPACKING_ERRORS,
   InputFormat,
   JsonReader,
+  Reader,
   TextReader,
   find_name,
   kind_of,
@@ -37,7 +38,7 @@ _FRAME = 16
 _HEAD = 1 << 23
 
 
-def import_parquet(argument: str) -> Any:
+def import_parquet(argument: str) -> types.ModuleType:
   """Returns pyarrow.parquet; a ConfigError names the argument that asks for it if it is not installed."""
   try:
     import pyarrow.parquet as parquet
@@ -47,7 +48,7 @@ def import_parquet(argument: str) -> Any:
   return parquet
 
 
-class ParquetReader(TextReader):
+class ParquetReader(Reader[tuple[object, ...]]):
   """Reader of columns of a Parquet file, whose records are found by their number alone."""
 
   unit = "row"
@@ -69,7 +70,7 @@ class ParquetReader(TextReader):
     """0: its parts are read in any order."""
     return 0
 
-  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
+  def _records(self, offset: int, number: int) -> Iterator[tuple[tuple[object, ...] | TextError, int]]:
     # Leave out the groups of rows before the first record.
     before, groups = number - 1, []
     for group in range(self._table.num_row_groups):
@@ -87,12 +88,13 @@ class ParquetReader(TextReader):
         columns = [_values(rest.column(name)) for name in names]
         for values in zip(*columns, strict=True):
           size = len(values[0]) if isinstance(values[0], bytes) else 0
+          record: tuple[object, ...] | TextError = values
           if size > self._format.max_bytes:
-            values = too_long(f"the sentence has {size} bytes", self._format.max_bytes)
-          yield values, size
+            record = too_long(f"the sentence has {size} bytes", self._format.max_bytes)
+          yield record, size
 
-  def fields(self, record: Any) -> list[str]:
-    """See `TextReader.fields`."""
+  def fields(self, record: tuple[object, ...]) -> list[str]:
+    """See `Reader.fields`."""
     return texts_of(self._columns, record)
 
   @contextlib.contextmanager
@@ -118,7 +120,7 @@ def _values(column):
   return column.to_pylist()
 
 
-class TfRecordReader(TextReader):
+class TfRecordReader(Reader[bytes]):
   """Reader of the features of tf.train.Examples in a TFRecord file, which TensorFlow reads from its start."""
 
   unit = "record"
@@ -128,7 +130,7 @@ class TfRecordReader(TextReader):
     """0: TensorFlow opens the file itself."""
     return 0
 
-  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
+  def _records(self, offset: int, number: int) -> Iterator[tuple[bytes | TextError, int]]:
     import tensorflow as tf  # only for these files
 
     compression = {"gz": "GZIP"}.get(self.packing, "")
@@ -136,15 +138,15 @@ class TfRecordReader(TextReader):
     limit = self._format.max_bytes
     try:
       for data in records.as_numpy_iterator():
-        record: Any = data
+        record: bytes | TextError = data
         if len(data) > limit:
           record = too_long(f"the record has {len(data)} bytes", limit)
         yield record, len(data) + _FRAME
     except tf.errors.OpError as error:
       raise DataError(f"{self.path}: damaged, or not a TFRecord file ({one_line(error)})") from error
 
-  def fields(self, record: Any) -> list[str]:
-    """See `TextReader.fields`."""
+  def fields(self, record: bytes) -> list[str]:
+    """See `Reader.fields`."""
     import tensorflow as tf
     from google.protobuf.message import DecodeError
 
@@ -166,7 +168,7 @@ class TfRecordReader(TextReader):
     return fields
 
 
-_READERS: dict[str, type[TextReader]] = {
+_READERS: dict[str, type[Reader]] = {
   TEXT: TextReader,
   TSV: TsvReader,
   CSV: CsvReader,
@@ -177,8 +179,8 @@ _READERS: dict[str, type[TextReader]] = {
 KINDS = tuple(_READERS)
 
 
-def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> TextReader:
-  """Returns the reader of a file; see `TextReader`.
+def open_reader(path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> Reader:
+  """Returns the reader of a file; see `Reader`.
 
   A TSV whose columns are quoted is read as pandas writes it if its name ends in .tsv. In other files quotation marks
   are text, as in the texts of STS.

@@ -3,10 +3,9 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from bert_flow_tf.data.readers.lines import BOM, TextError, carriage_return, check_text, decode, decode_line
-from bert_flow_tf.data.readers.text import CSV, SKIP, InputFormat, TextReader, find_name, is_number, too_long
+from bert_flow_tf.data.readers.text import CSV, SKIP, InputFormat, Reader, Record, find_name, is_number, too_long
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
@@ -26,25 +25,27 @@ def mend_separator(separator: str) -> str:
   return f'write "sep={separator}" in a line before the first one'
 
 
-class TsvReader(TextReader):
-  """Reader of lines whose columns are separated by tabs; nothing is quoted."""
-
-  separator = "\t"
+class ColumnReader(Reader[Record]):
+  """Reader of records whose columns a separator separates; the base of the readers of TSV and CSV."""
 
   def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
     super().__init__(path, input_format, columns)
     self._read_separator()
-    self.width = input_format.width  # number of columns of each record, if it is known
+    self.width = input_format.width
     if not input_format.header:
       self._places = [int(name) - 1 for name in self._columns]
       return
-    record, size = next(self.records(self.start, 1), (b"", 0))
+    names, size = [""], 0
+    first = next(self.records(self.start, 1), None)
     try:
-      if isinstance(record, TextError):
-        raise record
-      self.names = self.row(record)
+      if first is not None:
+        record, size = first
+        if isinstance(record, TextError):
+          raise record
+        names = self.row(record)
     except TextError as error:
       raise DataError(f"{path}, line 1: expected the names of columns: {error}") from error
+    self.names = names
     self._places = [self._place(name, self.names) for name in self._columns]
     self.width, self.start, self.first = len(self.names), self.start + size, 2
 
@@ -69,16 +70,12 @@ class TsvReader(TextReader):
         return f"; if {name} separate the columns, {mend_separator(separator)}"
     return ""
 
-  def is_blank(self, record: Any) -> bool:
-    """See `TextReader.is_blank`."""
+  def is_blank(self, record: Record | TextError) -> bool:
+    """See `Reader.is_blank`."""
     return record in (b"", [])
 
-  def row(self, record: Any) -> list[str]:
-    """See `TextReader.row`."""
-    return decode_line(record).split("\t")
-
-  def fields(self, record: Any) -> list[str]:
-    """See `TextReader.fields`."""
+  def fields(self, record: Record) -> list[str]:
+    """See `Reader.fields`."""
     row = self.row(record)
     # An empty line has no columns.
     if row == [""] and self._format.empty == SKIP:
@@ -92,7 +89,20 @@ class TsvReader(TextReader):
     return [row[place] for place in self._places]
 
 
-class CsvReader(TsvReader):
+class TsvReader(ColumnReader[bytes]):
+  """Reader of lines whose columns are separated by tabs; nothing is quoted."""
+
+  separator = "\t"
+
+  def row(self, record: bytes) -> list[str]:
+    """See `Reader.row`."""
+    return decode_line(record).split("\t")
+
+  def _records(self, offset: int, number: int) -> Iterator[tuple[bytes | TextError, int]]:
+    return self._lines(offset)
+
+
+class CsvReader(ColumnReader[list[str]]):
   """Reader of columns separated by commas, as Python's csv and spreadsheets write them; quoted fields may have lines.
 
   A first line "sep=;" gives another separator, as in Excel.
@@ -112,13 +122,13 @@ class CsvReader(TsvReader):
       self.separator, self.sep_line = found[1].decode(), found[0].decode().strip("\r\n")
       self.start = mark + len(found[0])
 
-  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
+  def _records(self, offset: int, number: int) -> Iterator[tuple[list[str] | TextError, int]]:
     csv.field_size_limit(max(csv.field_size_limit(), self._format.max_bytes))
-    lines = _CsvLines(super()._records(offset, number))
+    lines = _CsvLines(self._lines(offset))
     rows = csv.reader(lines, delimiter=self.separator, skipinitialspace=self._skips_blanks, strict=True)
     while True:
       lines.size = 0
-      row: Any = None
+      row: list[str] | TextError | None = None
       try:
         row = next(rows, None)
       except TextError as error:
@@ -135,8 +145,8 @@ class CsvReader(TsvReader):
         row = too_long(f"the record has about {lines.size} bytes", self._format.max_bytes)
       yield row, lines.size
 
-  def row(self, record: Any) -> list[str]:
-    """See `TextReader.row`."""
+  def row(self, record: list[str]) -> list[str]:
+    """See `Reader.row`."""
     for field in record:
       decode(field.encode("utf-8", "surrogateescape"), "the column")
     return record or [""]
@@ -154,7 +164,7 @@ class QuotedTsvReader(CsvReader):
 class _CsvLines:
   """Lines for `csv.reader`; `size` are the bytes that it has read since this was set to 0."""
 
-  def __init__(self, lines: Iterator[tuple[Any, int]]) -> None:
+  def __init__(self, lines: Iterator[tuple[bytes | TextError, int]]) -> None:
     self._lines = lines
     self.size = 0
 

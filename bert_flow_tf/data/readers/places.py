@@ -1,7 +1,6 @@
 """Roles of the two or three columns of a pair in a TSV or CSV without their names, by the fields of all records."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from bert_flow_tf.errors import DataError
 
@@ -79,7 +78,7 @@ class _Column:
     self.starts_with_text = False
     self._integers: set[int] = set()
     self._is_increasing = True
-    self._last: Any = None
+    self._last: int | None = None
 
   @property
   def numbers_or_blank(self) -> int:

@@ -21,6 +21,7 @@ from bert_flow_tf.data.readers.text import (
   TFRECORD,
   TSV,
   InputFormat,
+  Reader,
   is_number,
   kind_of,
 )
@@ -106,7 +107,7 @@ def read_records(
   keep_empty = keep_empty or input_format.empty == EMBED
   raw, numbers, texts = [], [], []
   blank_lines = 0
-  opened: Any = open_reader(path, input_format, columns)
+  opened = open_reader(path, input_format, columns)
   with contextlib.closing(opened) as reader:
     records = list(reader.records(reader.start, reader.first))
     head, stored = b"", iter(range(len(records)))
@@ -120,7 +121,7 @@ def read_records(
         continue
       if kind in (TSV, CSV) and reader.width is None and not reader.is_blank(record):
         reader.width = len(reader.checked(record, number, reader.row))
-      fields = reader.checked(record, number)
+      fields = reader.checked(record, number, reader.fields)
       if keep_empty or fields[0].strip():
         raw.append(as_stored)
         numbers.append(number)
@@ -131,7 +132,7 @@ def read_records(
   return Records(path, kind, opened.separator, head, is_named, opened.names, raw, numbers, texts, blank_lines)
 
 
-def _stored(reader: Any, sizes: list[int]) -> tuple[bytes, Iterator[bytes]]:
+def _stored(reader: Reader, sizes: list[int]) -> tuple[bytes, Iterator[bytes]]:
   """Returns the bytes before a file's first record, and of each record, by their sizes."""
   content = reader.content()
   first = reader.start

@@ -4,11 +4,12 @@ import bz2
 import contextlib
 import dataclasses
 import gzip
+import io
 import json
 import lzma
 import zlib
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import IO, Generic, Literal, TypeVar
 
 from bert_flow_tf.data.readers.lines import (
   BOM,
@@ -29,7 +30,11 @@ _ENDINGS = {"tsv": TSV, "csv": CSV, "jsonl": JSONL, "ndjson": JSONL, "json": JSO
 SKIP, BAD, EMBED = "skip", "bad", "embed"
 _PART = 1 << 16
 MAX_RECORD_BYTES = 1 << 20
-_UNPACKERS: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+_UNPACKERS: dict[str, Callable[[IO[bytes], Literal["rb"]], io.BufferedIOBase]] = {
+  "gz": gzip.open,
+  "bz2": bz2.open,
+  "xz": lzma.open,
+}
 UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -75,8 +80,13 @@ def too_long(found: str, limit: int) -> TextError:
   return TextError("too long", f"{found}, expected at most {limit}; --max_record_bytes=N allows more")
 
 
-class TextReader:
-  """Opened text file whose lines are the records; the base of the other readers.
+# A record of a reader, as it is before it is parsed: the bytes of a line, or the columns of a CSV or Parquet file.
+Record = TypeVar("Record")
+Parsed = TypeVar("Parsed")
+
+
+class Reader(Generic[Record]):
+  """Opened file of records; the base of all readers.
 
   The file is unpacked if its name ends in .gz, .bz2 or .xz, or if it begins as a gzip file does. Its first record has
   the number `first` (a header has 1) and begins at byte `start`.
@@ -94,13 +104,15 @@ class TextReader:
   separator = ""
   # The line that gives the separator; "" without.
   sep_line = ""
+  # Number of columns of each record of TSV and CSV, if it is known.
+  width: int | None = None
 
   def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
     self.path, self._format = path, input_format
     self._columns = list(input_format.columns if columns is None else columns)
     self.start, self.first = 0, 1
     self._stored = storage.open_file(path)
-    self._file: Any = self._stored
+    self._file: IO[bytes] | io.BufferedIOBase = self._stored
     self.packing = path.lower().rpartition(".")[2]
     head = self._stored.read(4)
     check_beginning(path, head)
@@ -126,26 +138,24 @@ class TextReader:
       self._file.seek(0)
       return self._file.read(size)
 
-  def is_blank(self, record: Any) -> bool:
+  def is_blank(self, record: Record | TextError) -> bool:
     """Returns whether one of `records` is a line without anything, which separates records."""
     return isinstance(record, bytes) and not record.strip()
 
-  def row(self, record: Any) -> list[str]:
+  def row(self, record: Record) -> list[str]:
     """Returns all columns of a record; of JSON lines their names."""
-    return [decode_line(record)]
+    raise NotImplementedError
 
-  def checked(self, record: Any, number: int, parse: Any = None) -> Any:
-    """Returns `fields` of a record, or the result of `parse`; a DataError names a broken record by its number."""
+  def checked(self, record: Record | TextError, number: int, parse: Callable[[Record], Parsed]) -> Parsed:
+    """Returns the result of `parse`, as `fields` or `row`; a DataError names a broken record by its number."""
     try:
       if isinstance(record, TextError):
         raise record
-      if parse is None:
-        return self.fields(record)
       return parse(record)
     except TextError as error:
       raise DataError(f"{self.path}, {self.unit} {number}: {error}") from error
 
-  def records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
+  def records(self, offset: int, number: int) -> Iterator[tuple[Record | TextError, int]]:
     """Yields (record, or a `TextError`; its size in bytes) from the record `number` at byte `offset` to the end."""
     with self._file_errors():
       yield from self._records(offset, number)
@@ -160,7 +170,7 @@ class TextReader:
     except OSError as error:
       raise DataError(f"{self.path} cannot be read: {error.strerror or error}") from error
 
-  def parse(self, record: Any) -> tuple[str | None, str] | None:
+  def parse(self, record: Record | TextError) -> tuple[str | None, str] | None:
     """Returns (id or None, sentence) of one of `records`, None for one to be skipped; or raises a TextError."""
     if isinstance(record, TextError):
       raise record
@@ -175,12 +185,16 @@ class TextReader:
       raise TextError("empty", "the sentence is empty")
     return name, fields[0]
 
-  def fields(self, record: Any) -> list[str]:
+  def fields(self, record: Record) -> list[str]:
     """Returns the wanted columns of a record; for a corpus the sentence, then the id if there is an id column."""
-    return [decode_line(record)]
+    raise NotImplementedError
 
-  def _records(self, offset: int, number: int) -> Iterator[tuple[Any, int]]:
-    """Yields lines without their breaks; see `records`."""
+  def _records(self, offset: int, number: int) -> Iterator[tuple[Record | TextError, int]]:
+    """See `records`."""
+    raise NotImplementedError
+
+  def _lines(self, offset: int) -> Iterator[tuple[bytes | TextError, int]]:
+    """Yields (line without its break, or a `TextError`; its size in bytes) from byte `offset` to the end."""
     self._file.seek(offset)
     limit, mark = self._format.max_bytes, 0
     if offset == 0 and self._file.read(len(BOM)) == BOM:
@@ -202,6 +216,21 @@ class TextReader:
       yield error, size
 
 
+class TextReader(Reader[bytes]):
+  """Reader of a text file, whose lines are the records."""
+
+  def row(self, record: bytes) -> list[str]:
+    """See `Reader.row`."""
+    return [decode_line(record)]
+
+  def fields(self, record: bytes) -> list[str]:
+    """See `Reader.fields`."""
+    return [decode_line(record)]
+
+  def _records(self, offset: int, number: int) -> Iterator[tuple[bytes | TextError, int]]:
+    return self._lines(offset)
+
+
 JSON_LINES = (
   "expected JSON lines, an object on each line, as df.to_json(FILE, orient='records', lines=True) writes them"
 )
@@ -219,8 +248,8 @@ class JsonReader(TextReader):
     """Keys in the order of their first record."""
     return list(self._keys)
 
-  def fields(self, record: Any) -> list[str]:
-    """See `TextReader.fields`."""
+  def fields(self, record: bytes) -> list[str]:
+    """See `Reader.fields`."""
     if self.is_blank(record):
       return [""]
     values = self._object(record)
@@ -235,13 +264,13 @@ class JsonReader(TextReader):
         raise TextError("columns", f"column {name!r} has {repr(value)[:40]}, expected text; {JSON_LINES}")
     return texts_of(names, found)
 
-  def row(self, record: Any) -> list[str]:
-    """See `TextReader.row`."""
+  def row(self, record: bytes) -> list[str]:
+    """See `Reader.row`."""
     if self.is_blank(record):
       return []
     return list(self._object(record))
 
-  def _object(self, record: Any) -> dict[str, Any]:
+  def _object(self, record: bytes) -> dict[str, object]:
     """Returns the object of a line."""
     text = decode_line(record)
     if text.lstrip().startswith("["):
@@ -266,7 +295,7 @@ def find_name(name: str, names: Collection[str]) -> str | None:
   return None
 
 
-def texts_of(names: Sequence[str], values: Sequence[Any]) -> list[str]:
+def texts_of(names: Sequence[str], values: Sequence[object]) -> list[str]:
   """Returns the values of columns of JSON or Parquet as str; null is empty, and all but the first may be numbers."""
   texts: list[str] = []
   for name, value in zip(names, values, strict=True):
