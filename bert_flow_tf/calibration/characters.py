@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from bert_flow_tf.calibration.step import Contents, Features, Step, unit_rows
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized, tied_at_1
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -116,7 +117,7 @@ class Characters(Step, methods=(CHARACTERS,)):
     return {"method": CHARACTERS, "dim": self.dim, "table_sha256": self._table.checksum}, {}
 
   @classmethod
-  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Characters:
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> Characters:
     """Returns the step of `contents`, for any encoder."""
     del arrays
     return cls(settings["dim"], table_sha256=settings["table_sha256"])

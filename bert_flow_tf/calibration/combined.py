@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.step import Calibration, Contents, Features, Step, unit_rows
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -80,7 +81,7 @@ class SideBySide(Calibration, methods=(SIDE_BY_SIDE,)):
     return joined_contents(SIDE_BY_SIDE, [part.contents() for part in self.parts])
 
   @classmethod
-  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SideBySide:
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> SideBySide:
     """Returns the calibration of `contents`."""
     parts = cast("list[Calibration]", [Step.of_contents(*contents) for contents in split_contents(settings, arrays)])
     if len({part.dim for part in parts}) != 1:
@@ -98,7 +99,7 @@ def joined_contents(method: str, parts: Sequence[Contents]) -> Contents:
   return {"method": method, "parts": settings}, arrays
 
 
-def split_contents(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[Contents]:
+def split_contents(settings: Json, arrays: Mapping[str, np.ndarray]) -> list[Contents]:
   """Returns the settings and arrays of the parts of `joined_contents`."""
   parts = []
   for number, settings_of_part in enumerate(settings["parts"]):

@@ -13,6 +13,7 @@ from bert_flow_tf.calibration.step import Calibration, Contents, Features, check
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
+from bert_flow_tf.io.files import Json
 
 # Names of the scale's arrays next to the flow's arrays, the same as in release 0.1.0.
 _MEAN, _RMS = "mix/mean", "mix/rms"
@@ -74,7 +75,7 @@ class FlowCalibration(Calibration, methods=(FLOW,)):
     return {**settings, "shares": [1.0]}, {**arrays, _MEAN: self.scale.mean, _RMS: np.array([self.scale.rms])}
 
   @classmethod
-  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "FlowCalibration":
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> "FlowCalibration":
     """Returns the calibration of `contents`."""
     # Without the scale, the rest describes the flow.
     flow_settings, weights = dict(settings), dict(arrays)

@@ -14,6 +14,7 @@ from bert_flow_tf.calibration.step import Calibration, Contents, Features, check
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     return settings, {"mean": moments.mean, "scatter": moments.scatter}
 
   @classmethod
-  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> LinearCalibration:
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> LinearCalibration:
     """Returns the calibration of `contents`."""
     # A file that was written by others must fail here, and not in the numbers of a transform.
     check_release(settings)

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import archive
+from bert_flow_tf.io.files import Json
 
 _STEPS = "steps"  # the method in the settings of several steps
 
@@ -53,7 +53,7 @@ def load_flow(folder: str | os.PathLike) -> FlowCalibration:
   return calibration
 
 
-def load_steps(folder: str | os.PathLike) -> tuple[list[Step], dict[str, Any] | None]:
+def load_steps(folder: str | os.PathLike) -> tuple[list[Step], Json | None]:
   """Returns the steps of a saved model or calibration, and the identity of its encoder, None if it is unknown.
 
   Raises:
@@ -78,7 +78,7 @@ def load_steps(folder: str | os.PathLike) -> tuple[list[Step], dict[str, Any] | 
     return steps, encoder
 
 
-def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Mapping[str, Any]) -> None:
+def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Json) -> None:
   """Writes the steps of a model, of which one is no part of the identity of the encoder, for `load_steps`."""
   parts = [contents for step in steps if (contents := step.contents()) is not None]
   settings, arrays = joined_contents(_STEPS, parts)
@@ -87,7 +87,7 @@ def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Mappin
   archive.write(folder, KIND, {**settings, "encoder": encoder}, arrays)
 
 
-def _contents_of_steps(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[Contents]:
+def _contents_of_steps(settings: Json, arrays: Mapping[str, np.ndarray]) -> list[Contents]:
   """Returns the contents of each step of a file."""
   method = settings["method"]
   # Release 0.1.0 has a calibration and characters after it as parts side by side.

@@ -14,6 +14,7 @@ from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
   from bert_flow_tf.encoder.text_encoder import TextEncoder
 
 KIND = "calibration"  # of the archive in a calibration's folder
-Contents = tuple[dict[str, Any], dict[str, np.ndarray]]  # JSON settings and arrays of a saved step
+Contents = tuple[Json, dict[str, np.ndarray]]  # JSON settings and arrays of a saved step
 
 # Rows that Python gives to a step at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
@@ -103,12 +104,12 @@ class Step(abc.ABC):
     return None
 
   @classmethod
-  def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Step:
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> Step:
     """Returns the step of `contents`; raises any error if they describe none."""
     raise NotImplementedError
 
   @staticmethod
-  def of_contents(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Step:
+  def of_contents(settings: Json, arrays: Mapping[str, np.ndarray]) -> Step:
     """Returns the step of `contents`, of any class; raises any error if they describe none."""
     return Step._classes[settings["method"]].restore(settings, arrays)
 
@@ -153,7 +154,7 @@ class Calibration(Step):
     output_dim: dimensions of z.
   """
 
-  encoder: dict[str, Any] | None = None
+  encoder: Json | None = None
 
   @property
   @abc.abstractmethod
@@ -226,7 +227,7 @@ def cosines_of_halves(rows: np.ndarray) -> np.ndarray:
   return np.nan_to_num(cosine_similarity(rows[:n], rows[n:]))
 
 
-def check_release(settings: Mapping[str, Any]) -> None:
+def check_release(settings: Json) -> None:
   """Raises an OtherReleaseError for settings of concatenated embeddings, which only release 0.1.0 had."""
   if len(settings.get("shares") or ()) > 1:
     raise archive.OtherReleaseError("fitted by release 0.1.0 on its mix, which is another embedding now; fit it again")

@@ -11,6 +11,7 @@ from bert_flow_tf.encoder.settings import DECIDING, SAVED, EncoderSettings, abse
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import archive
 from bert_flow_tf.io import settings as settings_lib
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
 # Kind of the archive of a model without a calibration.
@@ -32,10 +33,10 @@ class _Identity(abc.ABC):
   """Base of the two kinds of identity."""
 
   @abc.abstractmethod
-  def to_dict(self) -> dict[str, Any]:
+  def to_dict(self) -> Json:
     """Returns JSON values, as a calibration's folder holds them."""
 
-  def deciding(self) -> dict[str, Any]:
+  def deciding(self) -> Json:
     """Returns the JSON values that decide an embedding."""
     return self.to_dict()
 
@@ -80,17 +81,17 @@ class EncoderIdentity(_Identity):
   weights_sha256: str
   tokenizer_sha256: str
   pooling: tuple[str | int | float, ...]
-  architecture: dict[str, Any]
+  architecture: Json
   settings: EncoderSettings
   token_weights_sha256: str | None = None
 
-  def to_dict(self) -> dict[str, Any]:
+  def to_dict(self) -> Json:
     """Returns JSON values, as a calibration's folder holds them."""
     facts = {name: getattr(self, name) for name in _FACTS}
     facts["pooling"] = list(self.pooling)
     return facts | self.settings.saved()
 
-  def deciding(self) -> dict[str, Any]:
+  def deciding(self) -> Json:
     """Returns the JSON values that decide an embedding."""
     # Settings that decide nothing by themselves are left out; checksums stand for some of them.
     values = self.to_dict()
@@ -99,7 +100,7 @@ class EncoderIdentity(_Identity):
     return values
 
   @classmethod
-  def from_dict(cls, values: dict[str, Any], where: str) -> "EncoderIdentity":
+  def from_dict(cls, values: Json, where: str) -> "EncoderIdentity":
     """Returns the identity that `to_dict` gave; EncoderError if a value is missing or of another type."""
     # Facts have fixed types; the settings check themselves.
     try:
@@ -145,7 +146,7 @@ class VectorsIdentity(_Identity):
 
   vectors_of: str
 
-  def to_dict(self) -> dict[str, Any]:
+  def to_dict(self) -> Json:
     """Returns JSON values, as a calibration's folder holds them."""
     return {"vectors_of": self.vectors_of}
 
@@ -169,7 +170,7 @@ def load_identity(folder: str | os.PathLike) -> EncoderIdentity:
     return EncoderIdentity.from_dict(settings["encoder"], f"folder={folder}")
 
 
-def read_identity(values: dict[str, Any] | None, where: str) -> EncoderIdentity | VectorsIdentity | None:
+def read_identity(values: Json | None, where: str) -> EncoderIdentity | VectorsIdentity | None:
   """Returns the identity in a calibration's folder, which `where` names, or None if it has none."""
   if values is None:
     return None

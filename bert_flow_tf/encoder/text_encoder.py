@@ -21,6 +21,7 @@ from bert_flow_tf.encoder.text.characters import CharacterTable
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import Progress
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
@@ -109,7 +110,7 @@ class TextEncoder(abc.ABC):
     """Hexadecimal SHA-256 of the weights."""
 
   @property
-  def deciding_settings(self) -> dict[str, Any]:
+  def deciding_settings(self) -> Json:
     """Settings of the encoder's files that change embeddings and no weight."""
     return {}
 

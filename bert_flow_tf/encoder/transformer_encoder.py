@@ -20,6 +20,7 @@ from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
 from bert_flow_tf.progress import Progress
 
@@ -95,7 +96,7 @@ class TransformerEncoder(TextEncoder):
     vars(encoder).update(vars(self), tokenizer=self.tokenizer.with_prompt(prompt))
     return encoder
 
-  def __getstate__(self) -> dict[str, Any]:
+  def __getstate__(self) -> Json:
     """Returns the state without graphs and devices; a copy in another process traces its graphs again."""
     state = dict(vars(self))
     for name in ("_functions", "_strategy", "_replicas", "characters"):
@@ -132,7 +133,7 @@ class TransformerEncoder(TextEncoder):
     return checksum
 
   @property
-  def deciding_settings(self) -> dict[str, Any]:
+  def deciding_settings(self) -> Json:
     """Settings of config.json that change embeddings and no weight."""
     return self.bert.deciding_settings
 

@@ -11,12 +11,11 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.io.files import parse_json, write_bytes
+from bert_flow_tf.io.files import Json, parse_json, write_bytes
 
 FORMAT_VERSION = 1
 # A folder holds a saved model with a calibration or without: one of these kinds.
@@ -69,7 +68,7 @@ def write(
 @contextlib.contextmanager
 def opened(
   folder: str | os.PathLike, kind: str, error: type[BertFlowError]
-) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+) -> Iterator[tuple[Json, dict[str, np.ndarray]]]:
   """Yields settings and {name: array} of the file of a kind; any failure, of the block too, becomes an `error`."""
   path = path_of(folder, kind)
   try:
@@ -85,7 +84,7 @@ def opened(
     raise error(f"{path}: damaged, or not a saved {kind} ({description})") from reason
 
 
-def _read(path: pathlib.Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(path: pathlib.Path, kind: str) -> tuple[Json, dict[str, np.ndarray]]:
   arrays = {}
   with zipfile.ZipFile(path) as members:
     # `write` does not compress; a few compressed bytes could expand to any size.

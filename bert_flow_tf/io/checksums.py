@@ -22,7 +22,7 @@ def sealed(
 ) -> dict[str, object]:
   """Returns the values of a JSON file with checksums of them and of other files, named by their paths in the folder."""
   others = {name: value for name, value in values.items() if name != KEY}
-  sums = {_VALUES: _of_values(others)}
+  sums = {_VALUES: of_values(others)}
   for name in names:
     sums[name] = of_file(pathlib.Path(folder, name))
   return {**others, KEY: sums}
@@ -36,7 +36,7 @@ def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str,
   sums = values.get(KEY, {})
   if not isinstance(sums, dict):
     raise ValueError(f"expected an object as {KEY}, got {sums!r}")
-  if _VALUES in sums and sums[_VALUES] != _of_values(others):
+  if _VALUES in sums and sums[_VALUES] != of_values(others):
     raise ValueError("its values do not have their checksum")
   for name in sums.keys() - {_VALUES}:
     if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
@@ -56,5 +56,5 @@ def of_file(path: str | os.PathLike) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _of_values(values):
+def of_values(values):
   return hashlib.sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True).encode()).hexdigest()

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 from bert_flow_tf.errors import ConfigError
 
+Json = dict[str, Any]  # a JSON object, as `parse_json` gives it
+
 
 def read_json(path: str | os.PathLike) -> Any:
   """Returns the values of a JSON file; raises an OSError, or a ValueError as `parse_json`."""

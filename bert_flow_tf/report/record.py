@@ -152,7 +152,7 @@ def write_record(
 
 def _checksum(scores: Mapping[str, object]) -> str:
   """Returns the checksum of scores, which drawings.npz has, too: a run that is killed may leave the older file."""
-  return checksums.sealed(result_files.plain(scores))[checksums.KEY]["values"]
+  return checksums.of_values(result_files.plain(scores))
 
 
 def _numbers(task: TaskRecord) -> dict[str, Mapping[str, object]]:

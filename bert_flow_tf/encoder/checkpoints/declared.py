@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 from absl import logging
 
@@ -13,6 +12,7 @@ from bert_flow_tf.encoder.pooling import DECLARED_NAMES
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 
 # Files of sentence-transformers: the list of modules, the declaration of the whole model, and the declarations of its
 # Transformer, of which the first that is not empty counts.
@@ -170,7 +170,7 @@ def _declared_pooling(path):
   return DEFAULT_POOLING, f"the pooling {name}", pools_prompt
 
 
-def declared_of_model(folder: pathlib.Path) -> dict[str, Any]:
+def declared_of_model(folder: pathlib.Path) -> Json:
   """Returns the prompts and the truncate_dim of a config_sentence_transformers.json as fields of `Declared`."""
   path, values = folder / _MODEL, {}
   if path.is_file():

@@ -12,6 +12,7 @@ from bert_flow_tf.encoder.transformer.architectures import Architecture
 from bert_flow_tf.encoder.transformer.config import check_config
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums, files
+from bert_flow_tf.io.files import Json
 
 CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
 # Ending of a file of each checkpoint of TensorFlow 1.
@@ -39,13 +40,13 @@ class EncoderFiles:
 
   def __init__(self, folder: pathlib.Path) -> None:
     self.folder = folder
-    self._contents: dict[str, Any] = {}
+    self._contents: Json = {}
 
   def has(self, name: str) -> bool:
     """Returns whether the folder has a file."""
     return (self.folder / name).is_file()
 
-  def json(self, name: str) -> dict[str, Any]:
+  def json(self, name: str) -> Json:
     """Returns the content of a JSON file, {} if it is missing."""
     if name not in self._contents:
       content = {}
@@ -55,7 +56,7 @@ class EncoderFiles:
     return self._contents[name]
 
   @functools.cached_property
-  def config(self) -> dict[str, Any]:
+  def config(self) -> Json:
     """The checked content of config.json, without checksums, which are compared with the files."""
     if not self.has(CONFIG):
       raise EncoderError(f"{self.folder}: no config.json; expected Hugging Face's or Google's folder of a BERT")
@@ -132,7 +133,7 @@ def read_json(path: pathlib.Path, kind: type = dict) -> Any:
   return values
 
 
-def without_checksums(path: pathlib.Path, values: dict[str, Any]) -> dict[str, Any]:
+def without_checksums(path: pathlib.Path, values: Json) -> Json:
   """Returns the values of a configuration without checksums, after a comparison of it and its folder's files."""
   # Checksums are there if this program was the last to write it.
   values = dict(values)

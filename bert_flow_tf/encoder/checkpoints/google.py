@@ -2,7 +2,6 @@
 
 import functools
 import pathlib
-from typing import Any
 
 import numpy as np
 from absl import logging
@@ -13,6 +12,7 @@ from bert_flow_tf.encoder.transformer.config import SIZES, EncoderConfig, check_
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import Json
 
 # The keys of Google's BertConfig and its defaults, whose type_vocab_size is not Hugging Face's 2; sizes are required.
 DEFAULTS = dict.fromkeys(SIZES) | {
@@ -38,7 +38,7 @@ def config_file(folder: pathlib.Path) -> pathlib.Path:
   return path
 
 
-def read_config(path: pathlib.Path) -> dict[str, Any]:
+def read_config(path: pathlib.Path) -> Json:
   """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation."""
   if not path.is_file():
     raise EncoderError(f"{path.parent}: no {path.name}; expected it next to the checkpoint of TensorFlow 1")
@@ -55,7 +55,7 @@ def read_config(path: pathlib.Path) -> dict[str, Any]:
   return values
 
 
-def google_config(config: EncoderConfig) -> dict[str, Any]:
+def google_config(config: EncoderConfig) -> Json:
   """Returns the content of a bert_config.json for the settings of a BERT."""
   values = {key: getattr(config, key) for key in DEFAULTS}
   if values["hidden_act"] == "gelu":
@@ -73,7 +73,7 @@ def load(
   config_path: pathlib.Path,
   vocab_file: pathlib.Path,
   checkpoint: str | pathlib.Path,
-  changes: dict[str, Any],
+  changes: Json,
   word_rows: bool = False,
 ) -> Transformer | np.ndarray:
   """Returns the transformer of a checkpoint, a prefix or a folder with one, or its word embeddings alone.

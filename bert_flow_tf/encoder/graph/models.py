@@ -3,10 +3,10 @@
 TF Text's SentencePiece adds scores in float32 and merges pairs by their pieces alone, which gives other ids.
 """
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
+
+from bert_flow_tf.io.files import Json
 
 # Bits of a code point.
 BITS = 21
@@ -15,7 +15,7 @@ BITS = 21
 class BytePairs:
   """Byte pair encoding of words by a list of merges, each of which has a rank."""
 
-  def __init__(self, model: dict[str, Any]) -> None:
+  def __init__(self, model: Json) -> None:
     vocab = model["vocab"]
     # Characters to read per token: pieces follow from the text on their left and a few characters on their right.
     self.characters_per_token = max(128, 2 * max(map(len, vocab)))
@@ -79,7 +79,7 @@ class Unigram:
   # Read per token: the first pieces of a run, as "aaa...", follow from its length.
   characters_per_token = 1024
 
-  def __init__(self, model: dict[str, Any]) -> None:
+  def __init__(self, model: Json) -> None:
     scores = np.array([score for _, score in model["vocab"]], np.float64)
     self._unknown = model["unk_id"]
     pieces = {piece: index for index, (piece, _) in enumerate(model["vocab"]) if piece}

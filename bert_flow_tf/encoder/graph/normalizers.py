@@ -7,7 +7,6 @@ server's matters.
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +15,7 @@ from tokenizers import normalizers
 
 from bert_flow_tf.encoder.graph.replacements import Replacements, all_characters, charsmap_of
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import Json
 
 Step = Callable[[tf.Tensor], tf.Tensor]
 
@@ -50,7 +50,7 @@ def class_of_codes(codes: list[int]) -> str:
   return "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in zip(firsts, lasts, strict=True))
 
 
-def normalizer_of(definition: dict[str, Any] | None) -> list[Step]:
+def normalizer_of(definition: Json | None) -> list[Step]:
   """Returns the steps, string [n] -> string [n], of the normalizer of a tokenizer.json."""
   if definition is None:
     return []
@@ -82,7 +82,7 @@ def normalizer_of(definition: dict[str, Any] | None) -> list[Step]:
   raise NoGraphForm(f"its normalizer is {kind}")
 
 
-def splitter_of(definition: dict[str, Any] | None) -> list[Step]:
+def splitter_of(definition: Json | None) -> list[Step]:
   """Returns steps, string [n] -> string [n], that put separators between words, as the pre_tokenizer does."""
   definition = definition or {}
   kind = definition.get("type")
@@ -125,7 +125,7 @@ def _byte_level(texts):
   return _replace(texts, f"({words})", rb"\1" + SEPARATOR)
 
 
-def _metaspace(definition: dict[str, Any], split_at: tuple[str, ...]) -> list[Step]:
+def _metaspace(definition: Json, split_at: tuple[str, ...]) -> list[Step]:
   """Returns steps; `split_at` are the characters of a class that separate words, and a pattern of a word's start."""
   blank, scheme = definition["replacement"], definition["prepend_scheme"]
   if scheme not in ("always", "never"):

@@ -28,6 +28,7 @@ from bert_flow_tf.encoder.graph.normalizers import (
 )
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError, install_command
+from bert_flow_tf.io.files import Json
 
 # FastWordpiece counts bytes; a character has up to 4 in UTF-8.
 _BYTES = 4
@@ -101,7 +102,7 @@ class _Composed:
 
   bytes_per_token = BYTES_PER_TOKEN
 
-  def __init__(self, definition: dict[str, Any], added_tokens: list[dict[str, Any]]) -> None:
+  def __init__(self, definition: Json, added_tokens: list[Json]) -> None:
     model = definition["model"]
     kind, splitter = model["type"], definition["pre_tokenizer"] or {}
     for name, allowed in _SETTINGS.items():
@@ -149,7 +150,7 @@ class AddedTokens:
   While text is split, each is a word of bytes that UTF-8 does not have, which spell its number.
   """
 
-  def __init__(self, tokens: list[dict[str, Any]], pieces: BytePairs) -> None:
+  def __init__(self, tokens: list[Json], pieces: BytePairs) -> None:
     # The longest come first, as in `tokenizers`.
     tokens = sorted(tokens, key=lambda token: -len(token["content"]))
     codes = [bytes(_BITS[digit] for digit in f"{number:b}") for number in range(len(tokens))]
@@ -161,7 +162,7 @@ class AddedTokens:
     self.characters_per_token = max(pieces.characters_per_token, *(2 * len(token["content"]) for token in tokens))
 
   @staticmethod
-  def has_form(definition: dict[str, Any], tokens: list[dict[str, Any]]) -> bool:
+  def has_form(definition: Json, tokens: list[Json]) -> bool:
     """Returns whether the tokens of a byte-level BPE are found in normalized text, wherever they stand."""
     before = definition["pre_tokenizer"] or {}
     if definition["model"]["type"] != "BPE" or before.get("type") != "ByteLevel" or before["add_prefix_space"]:
@@ -188,11 +189,11 @@ class WordPiece:
   """Words of BertNormalizer and BertPreTokenizer, and their pieces; added tokens are words of a private character."""
 
   @staticmethod
-  def has_form(definition: dict[str, Any], tokens: list[dict[str, Any]]) -> bool:
+  def has_form(definition: Json, tokens: list[Json]) -> bool:
     """Returns whether added tokens are found in normalized text, wherever they stand."""
     return all(_is_plain(token) and token["normalized"] for token in tokens)
 
-  def __init__(self, definition: dict[str, Any], added_tokens: list[dict[str, Any]]) -> None:
+  def __init__(self, definition: Json, added_tokens: list[Json]) -> None:
     import tensorflow_text as text
 
     model, normalizer = definition["model"], definition["normalizer"] or {}

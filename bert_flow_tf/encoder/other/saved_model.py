@@ -24,7 +24,7 @@ from bert_flow_tf.encoder.text.word_piece import repair_surrogates
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import read_json
+from bert_flow_tf.io.files import Json, read_json
 from bert_flow_tf.io.forks import check_not_forked
 
 # The files that decide its vectors.
@@ -112,7 +112,7 @@ class SavedModelEncoder(VectorEncoder):
     return self._sha256
 
   @property
-  def deciding_settings(self) -> dict[str, Any]:
+  def deciding_settings(self) -> Json:
     """The function and the output that give the vectors."""
     return self._deciding_settings
 

@@ -26,6 +26,7 @@ from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_
 from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 
 _MODEL2VEC = "model2vec"
 _WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
@@ -58,7 +59,7 @@ class StaticModel(WordRows):
     return type(self), (self.word_embeddings.numpy(), self.normalizes)
 
   @property
-  def deciding_settings(self) -> dict[str, Any]:
+  def deciding_settings(self) -> Json:
     """Whether a mean is divided by its length; the vectors hold the rest."""
     return {"normalize": self.normalizes}
 

@@ -10,6 +10,7 @@ from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, absent_value
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import Progress
 
 
@@ -81,7 +82,7 @@ class WhitespaceTokenizer:
   checksum = ""
 
   def __init__(self) -> None:
-    self.settings: dict[str, Any] = {}
+    self.settings: Json = {}
     self._numbers: dict[str, int] = {}
     self._words: list[str] = []
 

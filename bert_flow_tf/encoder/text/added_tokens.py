@@ -8,13 +8,14 @@ import tokenizers
 
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, EncoderFiles
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import Json
 
 # Tokens that are no piece of a vocabulary: in tokenizer_config.json, before transformers 4.34 in a file of their own.
 KEY, FILE = "added_tokens_decoder", "added_tokens.json"
 _SETTINGS = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": True}
 
 
-def read_added_tokens(files: EncoderFiles) -> dict[str, dict[str, Any]]:
+def read_added_tokens(files: EncoderFiles) -> dict[str, Json]:
   """Returns {id: {"content": token, ...}} of the tokens that a folder's files add to its vocabulary."""
   added = {str(number): {"content": token} for token, number in files.json(FILE).items()}
   decoder = files.json(TOKENIZER_CONFIG).get(KEY) or {}
@@ -30,7 +31,7 @@ def add_tokens(
   added: Mapping[str, Mapping[str, Any]],
   specials: Mapping[str, str],
   vocab_file: pathlib.Path,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Json]:
   """Adds tokens {id: {"content": token, ...}} but for the special ones of a vocabulary; returns the added ones."""
   result = {}
   try:

@@ -14,6 +14,7 @@ from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
+from bert_flow_tf.io.files import Json
 
 WORDPIECE, BYTE_BPE, UNIGRAM = "WordPiece", "byte-level BPE", "unigram"
 _SPACE = "\u2581"  # SentencePiece's mark of a word's first piece
@@ -30,7 +31,7 @@ _NEEDED = ("cls_token", "sep_token", "pad_token")
 
 
 def load_tokenizer(
-  folder: str | os.PathLike | EncoderFiles, name: str | None = None, overrides: dict[str, Any] | None = None
+  folder: str | os.PathLike | EncoderFiles, name: str | None = None, overrides: Json | None = None
 ) -> SentenceTokenizer:
   """Returns the tokenizer of an encoder's folder.
 
@@ -79,7 +80,7 @@ class FolderTokenizer(SentenceTokenizer):
     if model["type"] != WORDPIECE:
       self.kind = BYTE_BPE if self.spaced else UNIGRAM
     lower = bool(normalizer.get("lowercase")) or '"Lowercase"' in json.dumps(normalizer)
-    self.settings: dict[str, Any] = {"do_lower_case": lower}
+    self.settings: Json = {"do_lower_case": lower}
     if before.get("type") == "ByteLevel":
       self.settings["add_prefix_space"] = before["add_prefix_space"]
     special = set(specials.values())
@@ -97,7 +98,7 @@ class FolderTokenizer(SentenceTokenizer):
       raise EncoderError(f"{path}: no token is {', '.join(missing)}; use the tokenizer of the model's training")
 
   @classmethod
-  def of_files(cls, files: EncoderFiles, overrides: dict[str, Any]) -> "FolderTokenizer":
+  def of_files(cls, files: EncoderFiles, overrides: Json) -> "FolderTokenizer":
     """Loads the tokenizer of a folder with a config.json; `overrides` replaces settings of its files."""
     config = _config(files)
     path = _find(files)

@@ -8,18 +8,18 @@ import json
 import pathlib
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, Architecture
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import Json
 
 _ALBERT, _MPNET = ARCHITECTURES["albert"], ARCHITECTURES["mpnet"]
 
 
-def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Mapping[str, Any]) -> tokenizers.Tokenizer:
+def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Json) -> tokenizers.Tokenizer:
   """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer.
 
   Args:

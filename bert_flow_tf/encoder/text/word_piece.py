@@ -23,6 +23,7 @@ from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 # Settings of the tokenizers of other encoders.
@@ -77,7 +78,7 @@ class SentenceTokenizer:
 
     `added_tokens_decoder` has the tokens that are no line of it, as tokenizer_config.json: {id: {"content": ...}}.
     """
-    self.settings: dict[str, Any] = {
+    self.settings: Json = {
       "do_lower_case": bool(do_lower_case),
       "strip_accents": strip_accents,
       "tokenize_chinese_chars": tokenize_chinese_chars,
@@ -108,7 +109,7 @@ class SentenceTokenizer:
   def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
     """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
     self.backend = backend
-    ids: dict[str, Any] = {name: self.ids.get(token) for name, token in self.specials.items()}
+    ids: Json = {name: self.ids.get(token) for name, token in self.specials.items()}
     self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
     self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
     self._pieces = pieces(backend, *self.special_ids[:2])
@@ -120,7 +121,7 @@ class SentenceTokenizer:
     self.backend.encode_special_tokens = True
 
   @classmethod
-  def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: dict[str, Any]) -> "SentenceTokenizer":
+  def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":
     """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
     google_vocabulary = overrides.get("vocab_file")
     vocab_file = files.folder / pathlib.Path(google_vocabulary or "vocab.txt").name
@@ -251,7 +252,7 @@ class SentenceTokenizer:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> dict[str, Any]:
+def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> Json:
   """Returns the checked content of a tokenizer_config.json, of BERT's or any class; empty if the file is missing."""
   path, config = files.folder / name, dict(files.json(name))
   for key in SPECIALS:

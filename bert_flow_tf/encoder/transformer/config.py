@@ -1,12 +1,12 @@
 """The config.json of an encoder: its checks, and its settings under the keys of BERT's."""
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS, ARCHITECTURES, DEFAULTS, check_model_type
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 
 # Keys of ModernBERT's config.json, all of which have a default.
 _MODERNBERT = {
@@ -86,7 +86,7 @@ class EncoderConfig:
   position_buckets: int
   longest_distance: int
 
-  def __init__(self, values: Mapping[str, Any]) -> None:
+  def __init__(self, values: Json) -> None:
     architecture = ARCHITECTURES[values["model_type"]]
     attributes = {name: architecture.default(name) for name in DEFAULTS} | dict(values)
     for name, key in architecture.keys.items():
@@ -124,7 +124,7 @@ def _rotary_attributes(attributes):
   return attributes
 
 
-def check_config(path: pathlib.Path, values: dict[str, Any]) -> None:
+def check_config(path: pathlib.Path, values: Json) -> None:
   """Raises an EncoderError unless a configuration, the content of `path`, is a supported encoder's."""
   architecture = check_model_type(path, values.get("model_type"))
   known = {_TYPES: 2, "pad_token_id": architecture.defaults.get("pad_token_id"), **values}

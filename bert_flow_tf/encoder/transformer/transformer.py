@@ -26,6 +26,7 @@ from bert_flow_tf.encoder.transformer.layers import (
   can_pack,
 )
 from bert_flow_tf.encoder.transformer.precision import Products
+from bert_flow_tf.io.files import Json
 
 # Summand of the logits of padding.
 _MASKED = -10000.0
@@ -240,7 +241,7 @@ class Transformer(tf.Module):
     return [weight for weight in self._weights if id(weight) not in left_out]
 
   @property
-  def deciding_settings(self) -> dict[str, Any]:
+  def deciding_settings(self) -> Json:
     """Settings of config.json that change the output and no weight, for cache keys."""
     config, architecture = self.config, self.config.architecture
     settings = {}

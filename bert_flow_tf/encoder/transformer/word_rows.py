@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.io.files import Json
 
 # Identities of calibrations name the matrix as a BERT's, for every encoder.
 _NAME = "static/bert/embeddings/word_embeddings/weight"
@@ -41,7 +42,7 @@ class WordRows(tf.Module):
     return [self.word_embeddings]
 
   @property
-  def deciding_settings(self) -> dict[str, Any]:
+  def deciding_settings(self) -> Json:
     """No settings."""
     return {}
 
