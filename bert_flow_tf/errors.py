@@ -11,7 +11,7 @@ class BertFlowError(Exception):
   """Base class of the errors that a user can mend; any other error is a bug.
 
   Args:
-    message: one or a few sentences. If an argument is wrong they begin with its name: "low_dim=0: expected ...".
+    message: one or a few sentences. If an argument is wrong they begin with its name: "seed=-1: expected ...".
     argument: name of the wrong argument, None if no argument is wrong. The runners print the argument's flag in place
       of the name at the beginning of the message.
 

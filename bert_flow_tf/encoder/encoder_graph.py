@@ -33,7 +33,7 @@ class EncoderOfTokens(Protocol):
     ids: tf.Tensor,
     mask: tf.Tensor,
     pooling: Pooling,
-    dropout_seed: tf.Tensor | None = None,
+    *,
     packed: bool = True,
   ) -> tf.Tensor:
     """Returns embeddings of ids and mask int32 [n, seq_len], float32 [n, dim]."""

@@ -56,5 +56,6 @@ def of_file(path: str | os.PathLike) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def of_values(values):
+def of_values(values: object) -> str:
+  """Returns the hexadecimal SHA-256 of JSON values, in any order of their keys."""
   return hashlib.sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True).encode()).hexdigest()
