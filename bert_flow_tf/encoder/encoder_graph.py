@@ -31,7 +31,9 @@ class EncoderGraph:
     """The weights of the encoder, if they are used."""
     if self._pooling is None:
       return []
-    return list(self._encoder.bert.weights)
+    if self._encoder.is_static:
+      return list(self._encoder.bert.weights)
+    return self._encoder.bert.computed_weights
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the weights that get gradients; none of a static encoder."""
