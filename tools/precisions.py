@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.evaluation.task_scores import HEADLINE, scores_of_split

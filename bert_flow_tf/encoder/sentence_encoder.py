@@ -8,6 +8,8 @@ from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.experiment import SAVED_MODEL, WORD_VECTORS
@@ -63,6 +65,8 @@ class SentenceEncoder(TransformerEncoder):
   @classmethod
   def load(cls, settings: EncoderSettings, do_lower_case: bool | None = None) -> Any:
     """Loads the encoder of the settings; see `from_pretrained`. `do_lower_case`: None for what its files say."""
+    if settings.precision == INT8:
+      largest_of_kernels()  # an error here comes before the long loading
     if settings.encoder_name.startswith(SAVED_MODEL):
       from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
 

@@ -70,8 +70,6 @@ class TransformerEncoder(TextEncoder):
     """
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
-    if settings.precision == INT8:
-      largest_of_kernels()
     loaded = load_model(settings)
     given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
     given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)

@@ -64,7 +64,7 @@ def test_two_replicas_resume_exactly():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_all_devices_of_a_scope_embed(precision):
   """Encoders of two and three devices give the embeddings of one, also where sentences are fewer than devices."""
   one, *several = several_devices()["embedded"][precision]

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.architectures import EXACT_GELU, activate
 from bert_flow_tf.encoder.transformer.precisions import INSTEAD, INT8
@@ -121,6 +122,8 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant:
   The operation has no public name; TensorFlow's optimizer puts it in the place of others. The documented
   QuantizedMatMulWithBiasAndDequantize has a single range for all channels and is slower.
   """
+  if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+    raise EncoderError(f"precision={INT8}: XLA has none of its products; {INSTEAD}", "precision")
   graph = tf.compat.v1.GraphDef()
   # Constants are int8, and become qint8 in the graph: a constant of qint8 does not survive a SavedModel.
   inputs = {
@@ -132,8 +135,6 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant:
     "min_kernel": -ranges,
     "max_kernel": tf.identity(ranges),
   }
-  for name, value in inputs.items():
-    graph.node.add(name=name, op="Placeholder").attr["dtype"].type = value.dtype.as_datatype_enum
   node = graph.node.add(name="product", op="_QuantizedMatMul", input=list(inputs))
   for name, dtype in _TYPES.items():
     node.attr[name].type = dtype.as_datatype_enum
