@@ -1,9 +1,10 @@
 """Sentences per second of the encoder (`benchmarks/run.py --benchmark=encoder`).
 
 `SentenceEncoder.encode`, sentence-transformers on PyTorch and ONNX Runtime take turns: same weights, same distinct
-sentences, same batch size and number of threads, float32, sorted by length. Ours splits a batch into steps that suit a
-CPU's cache, as for every user; with a small batch size the others take steps of the same size. The others run in a
-process of their own (`worker.py`), with a Python that has them installed. Figures are logged as they come.
+sentences, same batch size and number of threads, float32, sorted by length; another --precision is one more of ours,
+and int8 two more of the others, ONNX Runtime's and OpenVINO's. Ours splits a batch into steps that suit a CPU's cache,
+as for every user; with a small batch size the others take steps of the same size. The others run in a process of their
+own (`worker.py`), with a Python that has them installed. Figures are logged as they come.
 """
 
 import pathlib
@@ -22,17 +23,29 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.folder import FolderTokenizer, load_tokenizer
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 
 OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
+# Others that take turns with ours in int8.
+_INT8_OTHERS = ("ONNX Runtime, int8", "OpenVINO, int8")
 MATRIX_RATE = "matrix rate"
-# {model_type: shape}: BERT-base (Devlin et al. 2019, section 3) and ModernBERT-base (Warner et al. 2024, table 4).
+# BERT-base (Devlin et al. 2019, section 3), a BERT of all-MiniLM-L6-v2's shape, and ModernBERT-base (Warner et al.
+# 2024, table 4).
+MINILM = "minilm"
 SHAPES = {
   BERT: {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
     "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+  },
+  MINILM: {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
     "max_position_embeddings": 512,
   },
   "modernbert": {
@@ -62,14 +75,15 @@ def matrix_rate() -> float:
   return 5 * 2.0 * _MATRIX**3 / seconds
 
 
-def write_random_encoder(folder: pathlib.Path, tokenizer_folder: str, model_type: str = BERT) -> None:
-  """Writes a Hugging Face folder that both TensorFlow and PyTorch load."""
+def write_random_encoder(folder: pathlib.Path, tokenizer_folder: str, shape: str = BERT) -> None:
+  """Writes a Hugging Face folder of a shape that both TensorFlow and PyTorch load."""
+  model_type = BERT if shape == MINILM else shape
   files = EncoderFiles(pathlib.Path(tokenizer_folder))
   tokenizer = load_tokenizer(files)
   if model_type != BERT:  # which reads tokenizer.json alone
     tokenizer = FolderTokenizer(tokenizer.backend, tokenizer.specials, tokenizer.vocab_file)
   ids = dict(zip(("cls_token_id", "sep_token_id", "pad_token_id"), tokenizer.special_ids, strict=False))
-  sizes = {"vocab_size": tokenizer.vocab_size, **ids, **SHAPES[model_type]}
+  sizes = {"vocab_size": tokenizer.vocab_size, **ids, **SHAPES[shape]}
   config = EncoderConfig({"model_type": model_type, **sizes})
   save_encoder(SentenceEncoder(LoadedModel(random_transformer(config), "random", files), tokenizer), folder)
 
@@ -124,7 +138,10 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     write_random_encoder(folder, benchmark.encoder.folder, settings.architecture)
     with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
       encoder = add_ours(OURS, folder)
-      for engine in OTHERS:
+      others = OTHERS
+      if embedding.precision == INT8:
+        others += _INT8_OTHERS
+      for engine in others:
         answer = worker.ask(engine, batch_size)  # loads and exports
         if "skipped" in answer:
           skipped[engine] = answer["skipped"]

@@ -18,7 +18,12 @@ from typing import Any
 
 import numpy as np
 
-INSTALL = "pip install torch sentence-transformers onnxruntime onnx onnxscript; for static encoders: model2vec"
+INSTALL = (
+  "pip install torch sentence-transformers onnxruntime onnx onnxscript; for int8: openvino nncf; for static encoders: "
+  "model2vec"
+)
+# Sentences by which OpenVINO's quantization finds the ranges of activations.
+_CALIBRATION_SENTENCES = 96
 
 
 class SentenceTransformers:
@@ -52,13 +57,19 @@ class OnnxRuntime:
     self.version = f"onnxruntime {onnxruntime.__version__}"
     self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     self.max_seq_length = max_seq_length
-    file = pathlib.Path(folder) / "model.onnx"
-    if not file.exists():
-      _export(torch, transformers, folder, file)
+    file = self.file(_exported(torch, transformers, folder))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     self.session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+  def file(self, exported: pathlib.Path) -> pathlib.Path:
+    """Returns the ONNX file that is computed, made of the exported one."""
+    return exported
+
+  def compute(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """ids and mask int64 [batch, seq_len] -> embeddings float32 [batch, dim]."""
+    return self.session.run(None, {"ids": ids, "mask": mask})[0]
 
   def encode(self, sentences: list[str], batch_size: int) -> np.ndarray:
     """Returns embeddings, float32 [n, dim]; long sentences are embedded first."""
@@ -70,10 +81,51 @@ class OnnxRuntime:
       longest = len(ids[batch[0]])
       padded = np.array([ids[i] + [self.tokenizer.pad_token_id] * (longest - len(ids[i])) for i in batch], np.int64)
       mask = (np.arange(longest) < np.array([[len(ids[i])] for i in batch])).astype(np.int64)
-      (rows,) = self.session.run(None, {"ids": padded, "mask": mask})
+      rows = self.compute(padded, mask)
       embeddings = np.empty([len(ids), rows.shape[1]], np.float32) if embeddings is None else embeddings
       embeddings[batch] = rows
     return embeddings
+
+
+class OnnxRuntimeInt8(OnnxRuntime):
+  """ONNX Runtime with kernels of 8 bits per channel, and activations of 8 bits with a range for a whole batch."""
+
+  def file(self, exported: pathlib.Path) -> pathlib.Path:
+    """Quantizes the exported file."""
+    from onnxruntime import quantization
+
+    quantized = exported.with_name("int8.onnx")
+    weights = quantization.QuantType.QInt8
+    quantization.quantize_dynamic(str(exported), str(quantized), per_channel=True, weight_type=weights)
+    return quantized
+
+
+class OpenVinoInt8(OnnxRuntime):
+  """OpenVINO with kernels and activations of 8 bits, whose ranges are found by sentences."""
+
+  def __init__(self, folder: str, max_seq_length: int, threads: int) -> None:
+    import nncf
+    import openvino
+    import torch
+    import transformers
+
+    self.version = f"openvino {openvino.__version__.split('-')[0]}, nncf {nncf.__version__}"
+    self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    self.max_seq_length = max_seq_length
+    core = openvino.Core()
+    core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads})
+    sentences = json.loads(pathlib.Path(folder, "sentences.json").read_text(encoding="utf-8"))
+    examples = []
+    for sentence in sentences[:_CALIBRATION_SENTENCES]:
+      ids = self.tokenizer(sentence, truncation=True, max_length=max_seq_length)["input_ids"]
+      examples.append({"ids": np.array([ids], np.int64), "mask": np.ones([1, len(ids)], np.int64)})
+    model = core.read_model(_exported(torch, transformers, folder))
+    options = {"model_type": nncf.ModelType.TRANSFORMER, "subset_size": _CALIBRATION_SENTENCES}
+    self.model = core.compile_model(nncf.quantize(model, nncf.Dataset(examples), **options), "CPU")
+
+  def compute(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """ids and mask int64 [batch, seq_len] -> embeddings float32 [batch, dim]."""
+    return self.model({"ids": ids, "mask": mask})[0]
 
 
 class Model2Vec:
@@ -91,6 +143,14 @@ class Model2Vec:
   def encode(self, sentences: list[str], batch_size: int) -> np.ndarray:
     """Returns embeddings, float32 [n, dim]."""
     return self.model.encode(sentences, batch_size=batch_size)
+
+
+def _exported(torch, transformers, folder):
+  """Returns the path of the ONNX model of a folder, which is written if it is absent."""
+  file = pathlib.Path(folder) / "model.onnx"
+  if not file.exists():
+    _export(torch, transformers, folder, file)
+  return file
 
 
 def _export(torch, transformers, folder, file):
@@ -135,7 +195,13 @@ def peak_bytes() -> float:
   return 1024.0 * int(status.split("VmHWM:")[1].split()[0])
 
 
-ENGINES = {"sentence-transformers": SentenceTransformers, "ONNX Runtime": OnnxRuntime, "model2vec": Model2Vec}
+ENGINES = {
+  "sentence-transformers": SentenceTransformers,
+  "ONNX Runtime": OnnxRuntime,
+  "ONNX Runtime, int8": OnnxRuntimeInt8,
+  "OpenVINO, int8": OpenVinoInt8,
+  "model2vec": Model2Vec,
+}
 
 
 def main(folder: str, max_seq_length: str, threads: str) -> None:

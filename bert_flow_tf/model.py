@@ -21,6 +21,7 @@ from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_iden
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder_of
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
+from bert_flow_tf.encoder.transformer.precisions import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
@@ -360,6 +361,7 @@ class SentenceModel:
       check_low_dim(dim, self._low_dim)
     if encoder_dropout:
       self.encoder.check_has_transformer("be embedded with dropout")
+      reject_int8(self.encoder.precision, "encoder_dropout is part of a training")
 
   def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
     """Returns a model of the same encoder and settings with another calibration and characters, or without them."""

@@ -211,8 +211,6 @@ def given_model_arguments() -> dict[str, Any]:
   arguments: dict[str, Any] = {"cache_dir": encoder_settings.model_cache_dir, "cache": encoder_settings.cached_dir}
   if given(["model", "init_checkpoint"]):
     arguments["model"] = encoder_settings.encoder_name
-  if "precision" not in FLAGS:  # a runner that computes in float32 alone
-    arguments["precision"] = encoder_settings.precision
   values = encoder_settings.arguments(LOADING, POOLING)
   for field in dataclasses.fields(encoder_settings):
     keyword = keyword_of(field)

@@ -16,18 +16,18 @@ from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.serving.settings import ExportSettings, check_installed
+from bert_flow_tf.serving.settings import ExportSettings, check_installed, check_precision
 from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
-_ENCODER, _LEFT_OUT = (NAME, LOADING, POOLING), ("precision",)  # a served model computes in float32
+_ENCODER = (NAME, LOADING, POOLING)
 
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_calibration_flags()
-  common_flags.define_encoder_flags(_ENCODER, _LEFT_OUT)
+  common_flags.define_encoder_flags(_ENCODER)
   common_flags.define_export_flags()
   flags.DEFINE_alias("output", "export_dir")
   flags.DEFINE_boolean("calibration_only", False, "Serve the calibration alone: embeddings in place of text.")
@@ -46,11 +46,12 @@ def check_flags() -> None:
     raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
   common_flags.check_calibration_flags()
   common_flags.settings(ExportSettings)
+  check_precision(FLAGS.precision)
   check_installed(FLAGS.export_dir)
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:
       raise ConfigError("calibration_only: needs flow_folder", argument="calibration_only")
-    of_encoder = common_flags.encoder_flags(_ENCODER, _LEFT_OUT)
+    of_encoder = common_flags.encoder_flags(_ENCODER)
     useless = [*of_encoder, "allow_other_encoder", "reference"]
     common_flags.reject(useless, "a calibration alone has no encoder; leave it out")
 

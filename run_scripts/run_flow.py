@@ -18,10 +18,11 @@ from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.transformer.precisions import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned
-from bert_flow_tf.serving.settings import ExportSettings, check_installed
+from bert_flow_tf.serving.settings import ExportSettings, check_installed, check_precision
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags, quiet, runner
 
@@ -59,6 +60,8 @@ def check_flags() -> list[CalibrationSpec]:
   _check_export(len(specs))
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
     raise ConfigError("encoder_dropout: needs a flow in calibration", argument="encoder_dropout")
+  if FLAGS.encoder_dropout:
+    reject_int8(FLAGS.precision, "encoder_dropout is part of a training")
   return specs
 
 
@@ -75,8 +78,7 @@ def _check_export(calibrations: int) -> None:
       f"export_dir={FLAGS.export_dir}: expected one calibration, got {calibrations}; bert-flow export takes one",
       argument="export_dir",
     )
-  if FLAGS.precision != "float32":
-    raise ConfigError(f"precision={FLAGS.precision}: a served model computes in float32", argument="precision")
+  check_precision(FLAGS.precision)
   common_flags.settings(ExportSettings)
   check_installed(FLAGS.export_dir)
 

@@ -9,6 +9,8 @@ from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, PER_ENCODER, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
 
@@ -93,6 +95,8 @@ class SentenceEncoder(TransformerEncoder):
 
 def load_encoder(settings: EncoderSettings) -> TextEncoder:
   """Loads the encoder of the settings, of the kind that its name says; see `SentenceEncoder.from_pretrained`."""
+  if settings.precision == INT8:
+    largest_of_kernels()  # an error here comes before the long loading
   kind, _ = split_name(settings.encoder_name)
   if kind is SAVED_MODEL:
     from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder

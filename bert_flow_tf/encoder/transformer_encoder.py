@@ -17,6 +17,8 @@ from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_wei
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
 from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
 from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
+from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+from bert_flow_tf.encoder.transformer.precisions import INT8, reject_int8
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
@@ -110,6 +112,9 @@ class TransformerEncoder(TextEncoder):
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
     check_not_forked(EncoderError)
+    if not frozen:
+      fixed = "the weights are fixed, so it cannot be trained, nor be a Keras layer, nor be made of a model object"
+      reject_int8(precision, fixed)
     self.precision, self._frozen = precision, frozen
     self._checksum: str | None = None
     self._functions: dict[Pooling, Callable] = {}
@@ -139,8 +144,16 @@ class TransformerEncoder(TextEncoder):
 
   @property
   def weights(self) -> Sequence[tf.Variable]:
-    """The weights of the transformer, or of its word rows."""
-    return self.bert.weights
+    """The variables on which embeddings are computed, in int8 its kernels."""
+    if self.is_static:
+      return self.bert.weights
+    return self.bert.computed_weights
+
+  def _cache_settings(self, pooling, max_seq_length):
+    settings = super()._cache_settings(pooling, max_seq_length)
+    if self.precision == INT8:  # the CPU decides it
+      settings["largest_of_kernels"] = largest_of_kernels()
+    return settings
 
   def count_params(self) -> int:
     """Returns the number of weights."""

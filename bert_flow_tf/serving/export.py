@@ -36,6 +36,7 @@ from bert_flow_tf.serving.settings import (
   ExportError,
   ExportSettings,
   check_installed,
+  check_precision,
 )
 
 # Version of the format of metadata.json.
@@ -98,7 +99,7 @@ def export_model(
     Folder of the version.
 
   Raises:
-    ConfigError: a setting is not allowed, the encoder is not float32, or a package is not installed.
+    ConfigError: a setting is not allowed, the encoder is neither float32 nor int8, or a package is not installed.
     ExportError: the version exists, the folder cannot be written, or the answers differ from the model's.
     BertFlowError: the encoder cannot be served, or the calibration is not fitted.
   """
@@ -129,9 +130,7 @@ def _served(model: SentenceModel | Calibration | Glow, normalize: bool) -> Serve
   if not isinstance(model, SentenceModel):
     calibration = as_calibration(model)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
-  precision = model.identity.settings.precision
-  if precision != "float32":
-    raise ConfigError(f"precision={precision}: a served model computes in float32", argument="precision")
+  check_precision(model.identity.settings.precision)
   return ServedModel(model, normalize)
 
 
@@ -208,6 +207,8 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
     without = []
   if served.without_text:
     without.append(f"signatures of text: {served.without_text}")
+  if served.is_int8:
+    without.append("embed_ids_fixed: TensorFlow Lite has no products of int8")
   if isinstance(served.calibration, LinearCalibration):
     calibration["fitted_on"] = served.calibration.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}

@@ -25,8 +25,8 @@ _SENTENCES = (
 )
 _IDS = "embed_ids"
 _VECTOR_ROWS = 8
-# Two float32 graphs of the same operations differ by rounding only.
-_TOLERANCE = 1e-4
+# Two float32 graphs of the same operations differ by rounding only, which in int8 may be a step of a value of a row.
+_TOLERANCE, _INT8_TOLERANCE = 1e-4, 0.02
 
 
 def answer(functions: Functions, served: ServedCalibration) -> dict[str, dict]:
@@ -82,11 +82,14 @@ def compare(answers: dict[str, dict], served: ServedCalibration) -> dict[str, fl
     "pooled": _difference(pooled, expected),
     "calibrated": _difference(answers[next(iter(answers))]["outputs"]["embedding"], calibrated),
   }
+  tolerance = _TOLERANCE
+  if served.is_int8:
+    tolerance = _INT8_TOLERANCE
   for name, difference in differences.items():
-    if difference > _TOLERANCE:
+    if difference > tolerance:
       raise ExportError(
         f"the exported model's {name} embeddings differ from Python's by {difference:.2g} of the largest value, "
-        f"expected at most {_TOLERANCE:g}; the version is not written; please report this bug"
+        f"expected at most {tolerance:g}; the version is not written; please report this bug"
       )
   cosines = np.sum(normalized(pooled) * normalized(expected), axis=1)
   return differences | {"min_cosine": float(cosines.min())}

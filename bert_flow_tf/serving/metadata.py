@@ -8,6 +8,7 @@ from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.serving.settings import CARD, METADATA
@@ -37,12 +38,17 @@ Not tested with the server's binary:
 
 The server needs the operations of TF Text, which the official servers have since 2.12. `golden.json` has sentences with
 the answers of this model; compare a server's answers with them. `metadata.json` has checksums, versions and origin.
-
+{precision}
 ## Intended use
 
 Cosine similarity of sentences like the sentences of the fit. The calibration was fitted without labels;
 on other text, measure it first. Scores are not probabilities.
 {cautions}{scores}"""
+# Of an encoder in int8.
+_INT8_TEXT = """
+The encoder computes in int8, for which the server needs an x86 CPU, and no GPU. Export on a machine like the server's:
+errors are larger if the server alone has no VNNI instructions (Intel before 2019, AMD before 2022).
+"""
 
 
 def without_folders(value: Any) -> Any:
@@ -71,16 +77,19 @@ def card(contents: dict[str, Any]) -> str:
     signatures.append(f"- `{name}`: {signature['meaning']}")
   for sentence in contents.get("warnings", []):
     cautions.append(f"\n**Warning**: {sentence}.\n")
-  embeddings, reads = "Embeddings of another program", ""
+  embeddings, reads, precision = "Embeddings of another program", "", ""
   if _takes_text(contents):
     encoder = contents["encoder"]
     embeddings = f"Sentence embeddings of {encoder['name']} ({encoder['pooled']})"
     if "tokens" in encoder:
       reads = f" The first {encoder['max_seq_length']} tokens of a sentence are read."
+    if encoder.get("precision") == INT8:
+      precision = _INT8_TEXT
   return _CARD_TEXT.format(
     **contents,
     embeddings=embeddings,
     reads=reads,
+    precision=precision,
     unit=", of unit length" if contents["normalize"] else "",
     listed="\n".join(signatures),
     docker=_docker_command(contents["model_name"]),

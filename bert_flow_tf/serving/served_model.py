@@ -11,6 +11,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps
 from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 
@@ -44,6 +45,7 @@ class ServedCalibration:
     sizes: {axis of the signatures: size}.
     table: {name: signature}.
     without_text: reason why a model takes ids alone; None if it takes text.
+    is_int8: whether its encoder computes in int8.
   """
 
   def __init__(self, model: Any, steps: Sequence[Step], dim: int, output_dim: int, normalize: bool) -> None:
@@ -62,6 +64,7 @@ class ServedCalibration:
     self.sizes = {"dim": dim, "output_dim": output_dim}
     if self.flow is not None:
       self.sizes["latent_dim"] = self.flow.output_dim
+    self.is_int8 = False
     self.table = signatures_of(VECTOR_SIGNATURES, self.flow is not None)
     self._rows_at_once = _MAX_VECTORS
     self.without_text: str | None = None
@@ -165,7 +168,9 @@ class ServedModel(ServedCalibration):
     super().__init__(model, model.steps, dim, model.output_dim, normalize)
     self._encoder = model.encoder_graph()
     self.variables = [*self._encoder.variables, *self.variables]
-    self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
+    self.is_int8 = model.encoder.precision == INT8
+    if not self.is_int8:
+      self.trainable_variables = [*self._encoder.trainable_variables(), *self.trainable_variables]
     # A static encoder or a SavedModel may read whole texts: the longest decides how many rows are computed at once.
     width = min(model.max_seq_length, _MAX_WIDTH)
     self._rows_at_once = max(1, _MAX_TOKENS // width)
@@ -176,6 +181,8 @@ class ServedModel(ServedCalibration):
     self.table = signatures_of(SIGNATURES, self.flow is not None, self._encoder.takes_ids, takes_text)
     if not dim:
       self.table.pop("embed_pooled", None)
+    if self.is_int8:  # TensorFlow Lite has none of its products
+      self.table.pop("embed_ids_fixed")
     self._computations |= {
       "similarity": self._similarity,
       "embed_pooled": lambda text: (self._pooled_of(text),),

@@ -5,11 +5,13 @@ import importlib.util
 import os
 import re
 
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.io.settings import Settings, setting
 
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # part of a URL
+_PRECISIONS = ("float32", INT8)
 _PACKAGES = ("tensorflow_text", "tensorflow_serving")
 
 # Files of a version, as paths in its folder. The server expects the names of the first two, and reads no others.
@@ -45,6 +47,13 @@ class ExportSettings(Settings):
     if not _MODEL_NAME.fullmatch(self.model_name):
       expected = "expected letters, digits, '_', '.' and '-', starting with a letter or digit"
       raise ConfigError(f"model_name={self.model_name}: {expected}", argument="model_name")
+
+
+def check_precision(precision: str) -> None:
+  """Raises ConfigError unless a served model can compute in a precision."""
+  if precision not in _PRECISIONS:
+    message = f"precision={precision}: a served model computes in {' or '.join(_PRECISIONS)}"
+    raise ConfigError(message, argument="precision")
 
 
 def check_installed(export_dir: str | os.PathLike) -> None:

@@ -64,14 +64,16 @@ def test_two_replicas_resume_exactly():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_all_devices_of_a_scope_embed(precision):
   """Encoders of two and three devices give the embeddings of one device, even of fewer sentences than devices."""
   one, *several = several_devices()["embedded"][precision]
+  # In int8 a value that differs by rounding may be rounded to the other side.
+  atol = {"int8": 0.01}.get(precision, 1e-5)
   assert len(several) == 2 and np.shape(one[0]) == (150, 8)
   for found in several:
     for embeddings, expected in zip(found, one, strict=True):
-      np.testing.assert_allclose(embeddings, expected, rtol=1e-5, atol=1e-5)
+      np.testing.assert_allclose(embeddings, expected, rtol=1e-5, atol=atol)
 
 
 def test_every_seed_step_and_replica_has_dropout_of_its_own():

@@ -93,7 +93,7 @@ def siamese(strategy):
 
 
 def embedded(strategy):
-  """Embeds sentences by encoders on one, two and three devices, also in half precision and fewer than devices."""
+  """Embeds sentences by encoders on one, two and three devices, also in other precisions and fewer than devices."""
   import tensorflow as tf
 
   from bert_flow_tf import SentenceEncoder, load_task
@@ -101,7 +101,7 @@ def embedded(strategy):
 
   texts = load_task("sample").splits["test"].sentences_a[:150]
   found = {}
-  for precision in ("float32", "bfloat16"):
+  for precision in ("float32", "bfloat16", "int8"):
     found[precision] = []
     for several in (tf.distribute.get_strategy(), strategy, make_strategy("mirrored")):
       with several.scope():

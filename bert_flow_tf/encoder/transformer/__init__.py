@@ -9,7 +9,9 @@ Files, in the order in which to read them:
     modernbert      ModernBERT's block
     deberta         DeBERTa's block
     layers          dense layer, normalization, dropout; rows of tokens without padding
+    precisions      the names of number formats
     precision       number format of matrix products
+    int8            matrix products of integers
     weights         names of weights; a transformer from arrays, a user's model or random values
     word_rows       the word embeddings alone, as a static encoder
 """

@@ -86,6 +86,8 @@ ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
   "swish": lambda tf, x: tf.nn.silu(x),
   "tanh": lambda tf, x: tf.tanh(x),
 }
+# Names of GELU's erf form.
+EXACT_GELU = ("gelu", "gelu_python")
 # Keys of config.json that have a default, with BERT's.
 DEFAULTS = {
   "hidden_act": "gelu",

@@ -10,9 +10,10 @@ from typing import Protocol
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS, activate
+from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.precision import Products
+from bert_flow_tf.encoder.transformer.int8 import Int8Products
+from bert_flow_tf.encoder.transformer.precision import FloatProducts, Products
 
 # Function (path, shape) -> variable; `weights` implements it.
 Variables = Callable[[str, Sequence[int]], tf.Variable]
@@ -36,28 +37,30 @@ class Dense(tf.Module):
     if has_bias:
       self.bias = variables(f"{path}/bias", [units])
     self._activation = activation
-    self._products, self._cast_kernel = Products(), None
+    self._products: Products = FloatProducts()
+    self._prepared: tuple[tf.Tensor, ...] | None = None
 
   def compute_in(self, products: Products, frozen: bool) -> None:
-    """Sets the precision of the product; the kernel of a frozen layer is cast now, and not at each call."""
-    self._products, self._cast_kernel = products, None
+    """Sets the precision of the product; the kernel of a frozen layer is rounded now, and not at each call."""
+    self._products, self._prepared = products, None
     if frozen and products.rounds:
-      self._cast_kernel = products.cast(self.kernel)
+      self._prepared = products.prepare(self.kernel)
       if tf.distribute.has_strategy():  # a copy on each of its devices
-        self._cast_kernel = tf.Variable(self._cast_kernel, trainable=False)
+        self._prepared = tuple(tf.Variable(part, trainable=False) for part in self._prepared)
+
+  @property
+  def is_int8(self) -> bool:
+    """Whether the product is of integers."""
+    return isinstance(self._products, Int8Products)
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:
     """float32 [..., size] -> float32 [..., units]."""
-    kernel = self._cast_kernel
+    kernel = self._prepared
     if kernel is None:
-      kernel = self._products.cast(self.kernel)
+      kernel = self._products.prepare(self.kernel)
     # Rows in a single matrix let TensorFlow compute product, bias and activation as one operation.
     size, units = self.kernel.shape
-    outputs = tf.cast(tf.matmul(self._products.cast(tf.reshape(rows, [-1, size])), kernel), tf.float32)
-    if self.bias is not None:
-      outputs = tf.nn.bias_add(outputs, self.bias)
-    if self._activation is not None:
-      outputs = activate(self._activation, outputs)
+    outputs = self._products.dense(tf.reshape(rows, [-1, size]), kernel, self.bias, self._activation)
     outputs = tf.reshape(outputs, tf.concat([tf.shape(rows)[:-1], [units]], axis=0))
     outputs.set_shape([*rows.shape[:-1], units])
     return outputs

@@ -1,8 +1,9 @@
 """Precision of the dense layers: the number format of the factors of matrix products.
 
-In half precision the dense layers multiply halves. Everything else is float32: weights, embeddings, attention, softmax,
-normalization, GELU, the sums between blocks, means over tokens. So the attention mask cannot overflow and errors do not
-accumulate over blocks. The cost is small: for 64 tokens the dense layers are over 98 % of BERT-base's arithmetic.
+In half precision the dense layers multiply halves, in int8 integers. Everything else is float32: weights, embeddings,
+attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the attention mask cannot
+overflow and errors do not accumulate over blocks. The cost is small: for 64 tokens the dense layers are over 98 % of
+BERT-base's arithmetic.
 """
 
 import os
@@ -11,6 +12,10 @@ import re
 
 import tensorflow as tf
 from absl import logging
+
+from bert_flow_tf.encoder.transformer.architectures import activate
+from bert_flow_tf.encoder.transformer.int8 import Int8Products
+from bert_flow_tf.encoder.transformer.precisions import INT8
 
 FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
@@ -23,8 +28,8 @@ _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
-class Products:
-  """Type to which the factors of a matrix product are rounded, and the type in which they are multiplied.
+class FloatProducts:
+  """Products of rows and a kernel, whose factors are rounded to a type, and multiplied in the same or another one.
 
   Attributes:
     rounds: whether the factors are rounded.
@@ -40,9 +45,35 @@ class Products:
     if self.rounds and _has_instructions(precision):
       self._product_dtype = self._dtype
 
-  def cast(self, values: tf.Tensor) -> tf.Tensor:
+  def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Returns what `dense` needs of a kernel float32 [size, units]: the kernel in the type of the product."""
+    return (self._cast(kernel),)
+
+  def dense(
+    self, rows: tf.Tensor, kernel: tuple[tf.Tensor, ...], bias: tf.Tensor | None, activation: str | None
+  ) -> tf.Tensor:
+    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
+    # Of one matrix, TensorFlow computes product, bias and activation as one operation.
+    outputs = tf.cast(tf.matmul(self._cast(rows), kernel[0]), tf.float32)
+    if bias is not None:
+      outputs = tf.nn.bias_add(outputs, bias)
+    if activation is not None:
+      outputs = activate(activation, outputs)
+    return outputs
+
+  def _cast(self, values):
     """Returns a factor, rounded, in the type of the product."""
     return tf.cast(tf.cast(values, self._dtype), self._product_dtype)
+
+
+Products = FloatProducts | Int8Products
+
+
+def make_products(precision: str) -> Products:
+  """Returns the products of a precision; EncoderError if the machine has none."""
+  if precision == INT8:
+    return Int8Products()
+  return FloatProducts(precision)
 
 
 def _has_instructions(precision):

@@ -25,7 +25,7 @@ from bert_flow_tf.encoder.transformer.layers import (
   Variables,
   can_pack,
 )
-from bert_flow_tf.encoder.transformer.precision import Products
+from bert_flow_tf.encoder.transformer.precision import make_products
 from bert_flow_tf.io.files import Json
 
 # Summand of the logits of padding.
@@ -113,12 +113,21 @@ class Transformer(tf.Module):
     """All variables, float32, in the order in which they were made."""
     return list(self._weights)
 
+  @property
+  def computed_weights(self) -> list[tf.Variable]:
+    """The variables that a graph reads: in int8 all but the kernels, which are its constants."""
+    constant = set()
+    for layer in self.submodules:
+      if isinstance(layer, Dense) and layer.is_int8 and layer is not self.projection:  # which `word_rows` reads
+        constant.add(id(layer.kernel))
+    return [weight for weight in self._weights if id(weight) not in constant]
+
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers, whose weights stay float32.
 
     `frozen`: whether the weights never change, so that they are cast to the precision once.
     """
-    products = Products(precision)
+    products = make_products(precision)
     for layer in self.submodules:
       if isinstance(layer, Dense):
         layer.compute_in(products, frozen)

@@ -6,6 +6,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, EncoderSettings, Role
+from bert_flow_tf.encoder.transformer.precisions import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import check_positive, setting
 from bert_flow_tf.training.settings import FlowSettings
@@ -117,6 +118,8 @@ class SiameseSettings(FlowSettings):
         "precision=float16: small gradients underflow; use bfloat16, which has float32's range, or float32",
         argument="precision",
       )
+    if not self.frozen:
+      reject_int8(precision, "it has no gradients")
     trains_on_dev = "dev" in (self.train_splits or ()) and not self.as_published
     if self.early_stopping and (self.num_examples == 0 or trains_on_dev):
       raise ConfigError(

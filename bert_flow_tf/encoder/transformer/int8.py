@@ -1,0 +1,153 @@
+"""Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a scale per row, and one per output channel of the kernel.
+
+A row is a token, so that no embedding depends on its neighbors in a batch.
+"""
+
+import functools
+import math
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
+from bert_flow_tf.encoder.transformer.architectures import EXACT_GELU, activate
+from bert_flow_tf.encoder.transformer.precisions import INSTEAD, INT8
+from bert_flow_tf.errors import EncoderError
+
+_LARGEST = 127
+# CPUs without VNNI sum pairs of products in 16 bits, which saturate; with kernels of 7 bits they cannot.
+_LARGEST_OF_7_BITS = 63
+_SMALLEST_RANGE = 1e-12
+# Rows, size and units of the product that shows whether the operation works, and saturates.
+_CHECKED_SHAPE = (64, 256, 256)
+_TYPES = {"T1": tf.qint8, "T2": tf.qint8, "Tbias": tf.float32, "U": tf.float32, "Tout": tf.float32}
+
+
+class Int8Products:
+  """Products of rows, quantized at each call, and of a kernel that is quantized once.
+
+  Attributes:
+    rounds: whether the factors are rounded.
+  """
+
+  rounds = True
+
+  def __init__(self) -> None:
+    """Raises an EncoderError if this machine has no products of integers."""
+    self._largest = largest_of_kernels()
+
+  def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a kernel float32 [size, units] as int8, and the value that 127 stands for, float32 [units]."""
+    ranges = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=0), _SMALLEST_RANGE)
+    quantized = tf.cast(tf.round(kernel * (self._largest / ranges)), tf.int8)
+    return quantized, ranges * (_LARGEST / self._largest)
+
+  def dense(
+    self, rows: tf.Tensor, kernel: tuple[tf.Tensor, ...], bias: tf.Tensor | None, activation: str | None
+  ) -> tf.Tensor:
+    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
+    # In few passes: next to such products, each costs.
+    largest, smallest = (reduce(rows, axis=1, keepdims=True) for reduce in (tf.reduce_max, tf.reduce_min))
+    ranges = tf.maximum(tf.maximum(largest, -smallest), _SMALLEST_RANGE)
+    quantized = tf.cast(tf.round(rows * (_LARGEST / ranges)), tf.int8)
+    quantized_kernel, kernel_ranges = kernel
+    if tf.executing_eagerly():
+      products = _eager_product()(quantized, quantized_kernel, kernel_ranges)
+    else:
+      products = _product(quantized, quantized_kernel, kernel_ranges, is_constant=True)
+    scale = 1.0
+    if activation in EXACT_GELU:
+      scale = 0.5
+    outputs = products * (ranges * scale)
+    # Otherwise gradients would flow around the product, through the ranges.
+    outputs = tf.raw_ops.PreventGradient(input=outputs, message=f"precision={INT8}: {INSTEAD}")
+    if bias is not None:
+      outputs = tf.nn.bias_add(outputs, bias * scale)
+    if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
+      return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
+    if activation is not None:
+      return activate(activation, outputs)
+    return outputs
+
+
+@functools.cache
+def largest_of_kernels() -> int:
+  """Returns the largest value of quantized kernels that this machine multiplies without an error.
+
+  Raises:
+    EncoderError: it has no products of integers.
+  """
+  if tf.config.get_visible_devices("GPU"):
+    raise EncoderError(f"precision={INT8}: it needs a CPU, and this process uses a GPU; {INSTEAD}", "precision")
+  for largest in (_LARGEST, _LARGEST_OF_7_BITS):
+    if _is_exact(largest):
+      return largest
+  raise EncoderError(
+    f"precision={INT8}: TensorFlow has products of integers for x86 CPUs alone, and none here; {INSTEAD}", "precision"
+  )
+
+
+def _is_exact(largest: int) -> bool:
+  """Returns whether the product of the largest values, and of random ones, is available and right."""
+  n, size, units = _CHECKED_SHAPE
+  rng = np.random.default_rng(0)
+  rows = [np.full([n, size], _LARGEST), rng.integers(-_LARGEST, _LARGEST + 1, [n, size])]
+  kernels = [np.full([size, units], largest), rng.integers(-largest, largest + 1, [size, units])]
+  ranges = np.linspace(0.5, 1.5, units, dtype=np.float32)
+  for row_values, kernel in zip(rows, kernels, strict=True):
+    expected = (row_values @ kernel) * (ranges / _LARGEST**2)
+    try:
+      products = _eager_product()(row_values.astype(np.int8), kernel.astype(np.int8), ranges).numpy()
+    except (tf.errors.OpError, ValueError):  # no such operation, or no kernel of it
+      return False
+    if np.abs(products - expected).max() > 1e-5 * np.abs(expected).max():
+      return False
+  return True
+
+
+@functools.cache
+def _eager_product() -> tf.types.experimental.PolymorphicFunction:
+  """Returns `_product` as a function for all kernels."""
+  integers = tf.TensorSpec([None, None], tf.int8)
+
+  def product(rows, kernel, ranges):
+    return _product(rows, kernel, ranges, is_constant=False)
+
+  return tf.function(product, [integers, integers, tf.TensorSpec([None])], autograph=False)
+
+
+def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant: bool) -> tf.Tensor:
+  """int8 [n, size] x int8 [size, units] * ranges [units] / 127**2 -> float32 [n, units], in a graph.
+
+  The operation has no public name; TensorFlow's optimizer puts it in the place of others. The documented
+  QuantizedMatMulWithBiasAndDequantize has a single range for all channels and is slower.
+  """
+  if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+    raise EncoderError(f"precision={INT8}: XLA has none of its products; {INSTEAD}", "precision")
+  graph = tf.compat.v1.GraphDef()
+  # Constants are int8, and become qint8 in the graph: a constant of qint8 does not survive a SavedModel.
+  inputs = {
+    "rows": tf.bitcast(rows, tf.qint8),
+    "kernel": tf.bitcast(kernel, tf.qint8),
+    "bias": tf.zeros_like(ranges),
+    "min_rows": tf.constant(-1.0),
+    "max_rows": tf.constant(1.0),
+    "min_kernel": -ranges,
+    "max_kernel": tf.identity(ranges),
+  }
+  node = graph.node.add(name="product", op="_QuantizedMatMul", input=list(inputs))
+  for name, dtype in _TYPES.items():
+    node.attr[name].type = dtype.as_datatype_enum
+  lists = {"Tdevice_inputs": [tf.qint8, tf.qint8, tf.float32], "Thost_inputs": [tf.float32] * 4}
+  lists |= {"Tdevice_outputs": [tf.float32], "Thost_outputs": []}
+  for name, dtypes in lists.items():
+    node.attr[name].list.type.extend([dtype.as_datatype_enum for dtype in dtypes])
+  node.attr["fused_ops"].list.s.extend([b"BiasAdd", b"Dequantize"])
+  for name in ("input_quant_mode", "output_quant_mode"):
+    node.attr[name].s = b"SCALED"
+  # A constant kernel is kept in oneDNN's order from the first call on, so a function for all kernels must not say so.
+  node.attr["is_weight_const"].b = is_constant
+  node.attr["is_bias_const"].b = True
+  (products,) = tf.graph_util.import_graph_def(graph, input_map=inputs, return_elements=["product:0"], name=INT8)
+  products.set_shape([rows.shape[0], kernel.shape[1]])
+  return products

@@ -1,0 +1,13 @@
+"""Names of precisions, and what int8 is not for; without TensorFlow."""
+
+from bert_flow_tf.errors import ConfigError
+
+INT8 = "int8"
+PRECISIONS = ("float32", "bfloat16", "float16", INT8)
+INSTEAD = "use float32 or bfloat16"
+
+
+def reject_int8(precision: str, reason: str) -> None:
+  """Raises a ConfigError with a reason if the precision is int8."""
+  if precision == INT8:
+    raise ConfigError(f"precision={INT8}: {reason}; {INSTEAD}", "precision")

@@ -1,0 +1,74 @@
+"""Prints a table of the scores of an encoder in each precision: Spearman x 100 on the seven sets, and the differences.
+
+python -m tools.precisions DATA MODEL [PRECISION ...]
+
+A calibration is fitted on the sentences of the evaluated set; the flow's scores are means of seeds 0 to 2. Embeddings
+are kept in exp/precisions, so that a run that was stopped goes on.
+"""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.evaluation.task_scores import HEADLINE, scores_of_split
+
+_TASKS = ("STS-B", "SICK-R", "STS-12", "STS-13", "STS-14", "STS-15", "STS-16")
+_PRECISIONS = ("float32", "bfloat16", "int8")
+# (pooling, token weights): the paper's, and the recipe `recommended`.
+_EMBEDDINGS = (("avg-first-last", None), ("mix", "idf"))
+# {calibration: settings of its fits}
+_FITS: dict[str | None, list[dict[str, int]]] = {None: [{}], "whitening": [{}], "soft-whitening": [{}]}
+_FITS["flow"] = [{"seed": seed} for seed in range(3)]
+_CACHE = pathlib.Path("exp/precisions")
+
+
+def score(model: SentenceModel, task: TaskData, calibration: str | None, settings: dict[str, int]) -> float:
+  """Returns Spearman x 100 of a model on a task's evaluated split, calibrated on the sentences of all splits."""
+  if calibration is not None:
+    firsts: list[str] = []
+    seconds: list[str] = []
+    for pairs in task.splits.values():
+      firsts += pairs.sentences_a
+      seconds += pairs.sentences_b
+    model.fit((firsts, seconds), calibration=calibration, show_progress=False, **settings)
+  split = str(task.spec.eval_split)
+  pairs = task.split(split)
+  similarities = model.similarity(pairs.sentences_a, pairs.sentences_b)
+  scores = scores_of_split(split, pairs, similarities, task.spec.metric)[split]
+  return next(scores[name] for name in HEADLINE if name in scores)
+
+
+def main(data_dir: str, name: str, precisions: Sequence[str]) -> None:
+  """Prints a row per embedding, calibration and precision, as Markdown: float32's scores, and differences from them."""
+  print(f"| {name} | precision | {' | '.join(_TASKS)} | largest |\n| --- | --- |{' ---: |' * (len(_TASKS) + 1)}")
+  tasks = [load_task(task, data_dir) for task in _TASKS]
+  for embedding in _EMBEDDINGS:
+    pooling, token_weights = embedding
+    models = {}
+    for precision in precisions:
+      settings = {"sentence_embedding_type": pooling, "token_weights": token_weights, "max_seq_length": 64}
+      models[precision] = SentenceModel.from_pretrained(name, cache=_CACHE, precision=precision, **settings)
+    for calibration, fits in _FITS.items():
+      expected: np.ndarray | None = None
+      for precision, model in models.items():
+        scores = np.zeros(len(tasks))
+        for fit in fits:
+          scores += [score(model.with_calibration(None), task, calibration, fit) / len(fits) for task in tasks]
+        shown = [f"{value:.2f}" for value in scores]
+        largest = ""
+        if expected is None:
+          expected = scores
+        else:
+          shown = [f"{value:+.2f}" for value in scores - expected]
+          largest = f"{np.abs(scores - expected).max():.2f}"
+        method = f"{pooling}, {calibration or 'uncalibrated'}"
+        print(f"| {method} | {precision} | {' | '.join(shown)} | {largest} |", flush=True)
+
+
+if __name__ == "__main__":
+  main(sys.argv[1], sys.argv[2], sys.argv[3:] or _PRECISIONS)
