@@ -100,7 +100,8 @@ class SentenceModel:
     if calibration is not None:
       fitted = as_calibration(calibration)
       check_encoder(fitted, self.identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
-    self._low_dim, self._further_steps = low_dim, tuple(steps)
+    self._low_dim = low_dim
+    self._further_steps = tuple(steps) if isinstance(steps, Sequence) else (steps,)
     self._set_steps(CalibrationSpec(None, characters=characters).steps(fitted))
 
   @classmethod
@@ -210,6 +211,9 @@ class SentenceModel:
 
   def _set_steps(self, steps: Sequence[Step]) -> None:
     """Sets calibration and characters, and the further steps; a ConfigError if they do not fit the encoder."""
+    for step in self._further_steps:
+      if not isinstance(step, Step):
+        raise ConfigError(f"steps: got {step!r}, expected a list of objects of calibration.Step", argument="steps")
     bound = [step.bound_to(self.encoder) for step in (*steps, *self._further_steps)]
     if self._low_dim is not None:
       bound.append(LowDim(self._low_dim))
@@ -258,8 +262,10 @@ class SentenceModel:
     if self.calibration is not None:
       identity = self.calibration.encoder or identity
       self.calibration.encoder = identity
-    if any(step.contents() is not None for step in self.steps):
-      save_steps(folder, self.steps, identity)
+    # The identity holds low_dim, whose step is the last one.
+    steps = self.steps if self._low_dim is None else self.steps[:-1]
+    if steps:
+      save_steps(folder, steps, identity)
     else:
       save_identity(self.identity, folder)
 

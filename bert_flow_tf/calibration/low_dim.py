@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bert_flow_tf.calibration.step import Features, Step
+import numpy as np
+
+from bert_flow_tf.calibration.step import Contents, Features, Step
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
 
-class LowDim(Step):
-  """Means of `n` groups of neighboring dimensions: [.., dim] -> [.., n]. The identity of the encoder holds n."""
+_LOW_DIM = "low_dim"
+
+
+class LowDim(Step, methods=(_LOW_DIM,)):
+  """Means of `n` groups of neighboring dimensions: [.., dim] -> [.., n]."""
 
   def __init__(self, n: int) -> None:
     self._n = n
@@ -28,6 +35,16 @@ class LowDim(Step):
   def __call__(self, features: Features) -> tf.Tensor:
     """embedding [n, dim] -> [n, output_dim]."""
     return low_dim(features.embedding, self._n)
+
+  def contents(self) -> Contents:
+    """Returns n."""
+    return {"method": _LOW_DIM, "n": self._n}, {}
+
+  @classmethod
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> LowDim:
+    """Returns the step of `contents`."""
+    del arrays
+    return cls(settings["n"])
 
 
 def check_low_dim(dim: int, low_dim: int | None) -> None:

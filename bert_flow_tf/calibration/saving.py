@@ -79,8 +79,8 @@ def load_steps(folder: str | os.PathLike) -> tuple[list[Step], Json | None]:
 
 
 def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Json) -> None:
-  """Writes the steps of a model, of which one is no part of the identity of the encoder, for `load_steps`."""
-  parts = [contents for step in steps if (contents := step.contents()) is not None]
+  """Writes the steps of a model, at least one, for `load_steps`."""
+  parts = [step.checked_contents() for step in steps]
   settings, arrays = joined_contents(_STEPS, parts)
   if len(parts) == 1:
     settings, arrays = parts[0]

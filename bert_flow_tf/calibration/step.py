@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows
@@ -50,7 +50,8 @@ class Features(NamedTuple):
 class Step(abc.ABC):
   """Map of embeddings [n, dim], and perhaps of tokens, to embeddings [n, output_dim]; a model is a list of them.
 
-  A class names the values of `method` in its `contents`, for `of_contents`: `class Mean(Step, methods=("mean",))`.
+  A class names the values of `method` in its `contents`, for `of_contents`: `class Mean(Step, methods=("mean",))`. A
+  program that loads a model imports the classes of its steps before.
 
   Attributes:
     name: part of the name of the model's calibration, as "characters"; "" for none.
@@ -65,7 +66,11 @@ class Step(abc.ABC):
 
   def __init_subclass__(cls, methods: Sequence[str] = (), **arguments: Any) -> None:
     super().__init_subclass__(**arguments)
-    for method in methods:
+    for method in (methods,) if isinstance(methods, str) else methods:
+      known = Step._classes.get(method, cls)
+      # A notebook may define its own class again.
+      if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ConfigError(f"methods={method}: {known.__qualname__} has this name; choose another")
       Step._classes[method] = cls
 
   @property
@@ -99,19 +104,32 @@ class Step(abc.ABC):
     """Raises an EncoderError if a step that was saved at `where` needs something else of the encoder."""
     del encoder, where
 
-  def contents(self) -> Contents | None:
-    """Returns JSON settings, of which `method` names the class, and arrays; None if the encoder's identity has them."""
-    return None
+  def contents(self) -> Contents:
+    """Returns JSON settings, of which `method` names the class, and arrays."""
+    raise ConfigError(f"steps: {type(self).__name__} has no contents; define contents and restore to save the model")
 
   @classmethod
   def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> Step:
     """Returns the step of `contents`; raises any error if they describe none."""
-    raise NotImplementedError
+    raise archive.UnreadableError(f"{cls.__name__} has no restore; define it, and load again")
+
+  def checked_contents(self) -> Contents:
+    """Returns `contents`; raises a ConfigError if `of_contents` would not make a step of this class of them."""
+    contents = self.contents()
+    method = contents[0].get("method")
+    if Step._classes.get(str(method)) is not type(self):
+      expected = f'class {type(self).__name__}(..., methods=("NAME",)) and "method": "NAME" in its contents'
+      raise ConfigError(f"steps: {type(self).__name__} could not be loaded as {method!r}; expected {expected}")
+    return contents
 
   @staticmethod
   def of_contents(settings: Json, arrays: Mapping[str, np.ndarray]) -> Step:
     """Returns the step of `contents`, of any class; raises any error if they describe none."""
-    return Step._classes[settings["method"]].restore(settings, arrays)
+    method = settings["method"]
+    if isinstance(method, str) and method not in Step._classes:
+      message = f"it has a step {method!r}, which this program does not define; import its class first"
+      raise archive.UnreadableError(message)
+    return Step._classes[method].restore(settings, arrays)
 
   def transform(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
     """Returns the step's output for embeddings [n, dim] of sentences with token ids, float32 [n, output_dim]."""
@@ -128,7 +146,15 @@ class Step(abc.ABC):
       if self.reads_tokens:
         ids, mask = pad_batch(tokens[part])
         lengths = mask.sum(axis=1, dtype=np.int32)
-      results[part] = self(Features(rows, ids, lengths))
+      outputs = np.asarray(self(Features(rows, ids, lengths)))
+      if outputs.shape != results[part].shape:
+        shapes = f"gave {list(outputs.shape)}, expected {list(results[part].shape)}, as its output_dim_of says"
+        raise ConfigError(f"steps: {self.name or type(self).__name__} {shapes}")
+      results[part] = outputs
+    bad = np.flatnonzero(~np.isfinite(results).all(axis=1))
+    if bad.size:
+      row = f"row {bad[0]} (from 0) exceeds float32 after {self.name or type(self).__name__}"
+      raise CalibrationError(f"embeddings: {row}: it is far from the sentences of the fit", "embeddings")
     return results
 
   def cosines(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
@@ -178,12 +204,7 @@ class Calibration(Step):
     """u [n, dim] -> z [n, output_dim], float32; raises a CalibrationError for a row that gives no finite numbers."""
     rows = check_rows(embeddings, self.dim)
     self.check_fitted()
-    calibrated = super().transform(rows)
-    bad = np.flatnonzero(~np.isfinite(calibrated).all(axis=1))
-    if bad.size:
-      row = f"row {bad[0]} (from 0) exceeds float32 after {self.name}"
-      raise CalibrationError(f"embeddings: {row}: it is far from the sentences of the fit", "embeddings")
-    return calibrated
+    return super().transform(rows)
 
   @abc.abstractmethod
   def contents(self) -> Contents:
@@ -195,7 +216,7 @@ class Calibration(Step):
     return archive.write(folder, KIND, {**settings, "encoder": self.encoder}, arrays)
 
 
-class Normalize(Step):
+class Normalize(Step, methods=("normalize",)):
   """z -> z / |z|; rows of zeros stay."""
 
   def output_dim_of(self, dim: int) -> int:
@@ -206,11 +227,23 @@ class Normalize(Step):
     """See the base class."""
     return unit_rows(features.embedding)
 
+  def contents(self) -> Contents:
+    """See the base class."""
+    return {"method": "normalize"}, {}
+
+  @classmethod
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> Normalize:
+    """See the base class."""
+    del settings, arrays
+    return cls()
+
 
 def apply_steps(steps: Sequence[Step], features: Features) -> tf.Tensor:
   """Returns the embeddings of features after all steps, float32 [n, output_dim]."""
+  import tensorflow as tf
+
   for step in steps:
-    features = features._replace(embedding=step(features))
+    features = features._replace(embedding=tf.cast(step(features), tf.float32))
   return features.embedding
 
 
@@ -228,9 +261,9 @@ def cosines_of_halves(rows: np.ndarray) -> np.ndarray:
 
 
 def check_release(settings: Json) -> None:
-  """Raises an OtherReleaseError for settings of concatenated embeddings, which only release 0.1.0 had."""
+  """Raises an UnreadableError for settings of concatenated embeddings, which only release 0.1.0 had."""
   if len(settings.get("shares") or ()) > 1:
-    raise archive.OtherReleaseError("fitted by release 0.1.0 on its mix, which is another embedding now; fit it again")
+    raise archive.UnreadableError("fitted by release 0.1.0 on its mix, which is another embedding now; fit it again")
 
 
 def _parts_of_rows(n: int) -> Iterator[slice]:

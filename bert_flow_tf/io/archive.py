@@ -24,8 +24,8 @@ _SETTINGS = "settings.json"
 _ARRAY = ".npy"
 
 
-class OtherReleaseError(BertFlowError):
-  """A file is complete, but this release does not read files of the release that wrote it."""
+class UnreadableError(BertFlowError):
+  """A file is whole, but this program cannot read it: it is of another release, or has a step of the user's."""
 
 
 def path_of(folder: str | os.PathLike, kind: str) -> pathlib.Path:
@@ -75,7 +75,7 @@ def opened(
     yield _read(path, kind)
   except FileNotFoundError as missing:
     raise error(f"{path}: no such file; expected the folder of a saved {kind}") from missing
-  except OtherReleaseError as reason:
+  except UnreadableError as reason:
     raise error(f"{path}: {reason}") from reason
   # Damaged bytes and wrong settings raise more kinds of errors than zipfile and NumPy document.
   except Exception as reason:
@@ -99,5 +99,5 @@ def _read(path: pathlib.Path, kind: str) -> tuple[Json, dict[str, np.ndarray]]:
   if settings_kind != kind:
     raise ValueError(f"kind is {settings_kind!r}, expected {kind!r}")
   if version != FORMAT_VERSION:
-    raise OtherReleaseError(f"format_version {version}, expected {FORMAT_VERSION}; a later bert-flow-tf may read it")
+    raise UnreadableError(f"format_version {version}, expected {FORMAT_VERSION}; a later bert-flow-tf may read it")
   return settings, arrays

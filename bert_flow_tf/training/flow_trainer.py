@@ -142,12 +142,17 @@ class Trainer:
     )
 
   def _initialize(self, source, order):
-    """Initializes the actnorms from the first sentences of the first batch, unless they start without data."""
+    """Initializes the actnorms from the first sentences of the first batch, unless they start without data.
+
+    If most of them are equal, as where many pairs have one query, the second sentences are read, too.
+    """
     if not self.flow.needs_initialization:
       return
     features = next(iter(source.features(batched(order, self._settings.train_batch_size).take(1))))
-    first_sentences, _ = source.embed(features, tf.constant([self._seed, -1], tf.int32))
-    self.flow.initialize(first_sentences)
+    rows, second_sentences = source.embed(features, tf.constant([self._seed, -1], tf.int32))
+    if 2 * len(np.unique(rows, axis=0)) < len(rows):
+      rows = tf.concat([rows, second_sentences], axis=0)
+    self.flow.initialize(rows)
 
   def _advance(self, source, total):
     """Returns the function (iterator, seed, step, count) -> losses before `count` of `total` steps, float [count]."""

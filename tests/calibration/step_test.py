@@ -6,7 +6,9 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration import Features, LowDim, Normalize, Step
+from bert_flow_tf.errors import CalibrationError, ConfigError
 from tests.encoder import tiny
+from tests.testing import rejected, rewrite_archive
 
 TEXTS = ["a dog runs", "cats", "the dog", "a cat sleeps", "runs"] * 4
 
@@ -48,6 +50,47 @@ def test_a_step_of_the_user(calibration, tmp_path):
   # A later fit keeps it.
   again = loaded.fit(TEXTS, calibration).encode(TEXTS)
   np.testing.assert_allclose(again, expected, atol=1e-5)
+
+
+class WithoutContents(Reversed):
+  """Its settings would make a `Reversed`."""
+
+
+class OfTwoColumns(Reversed):
+  """Gives fewer dimensions than it says."""
+
+  def __call__(self, features):
+    return features.embedding[:, :2]
+
+
+class OfNaN(Reversed):
+  def __call__(self, features):
+    return features.embedding * np.nan
+
+
+def test_steps_that_are_wrong(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  for steps in ([Reversed], ["whitening"], [None], lambda features: features.embedding):
+    with rejected(ConfigError, "steps"):
+      SentenceModel(encoder, steps=steps)
+  with rejected(ConfigError, None):
+    SentenceModel(encoder, steps=[WithoutContents(1.0)]).save(tmp_path / "model")
+  assert not (tmp_path / "model").exists()
+  with rejected(ConfigError, None):
+    SentenceModel(encoder, steps=[OfTwoColumns(1.0)]).encode(TEXTS)
+  with rejected(CalibrationError, "embeddings"):
+    SentenceModel(encoder, steps=[OfNaN(1.0)]).encode(TEXTS)
+  with rejected(ConfigError, None):
+
+    class Other(Step, methods=("whitening",)):
+      pass
+
+  # A program that has not imported the class.
+  SentenceModel(encoder, steps=[Reversed(2.0), Normalize(), LowDim(3)]).save(tmp_path / "model")
+  assert SentenceModel.load(tmp_path / "model").output_dim == 3
+  rewrite_archive(tmp_path / "model", "calibration", parts=[{"method": "of another program"}])
+  with rejected(CalibrationError, "folder", match="import its class"):
+    SentenceModel.load(tmp_path / "model")
 
 
 def test_steps_on_arrays():

@@ -215,3 +215,13 @@ def test_rises_and_falls_in_lines(steps, proportion, warmup):
   expected = [2e-5 * step / warmup if step < warmup else 2e-5 * (1 - step / steps) for step in range(steps)]
   np.testing.assert_allclose([rate(step).numpy() for step in range(steps)], expected, rtol=1e-5, atol=1e-12)
   assert rate(steps).numpy() == 0.0
+
+
+def test_pairs_of_one_query_start_from_both_sides():
+  """Their first sentences, which start the flow as published, are all equal."""
+  rows, _ = small.embeddings(BATCH := 8)
+  query = np.repeat(rows[:1], BATCH, axis=0)
+  expected = small.make_flow()
+  expected.initialize(np.concatenate([query, rows]))
+  _, flow = small.fit(EmbeddingPairs(query, rows), shuffle=False, flow_learning_rate=1e-9)
+  np.testing.assert_allclose(flow.transform(rows), expected.transform(rows), atol=1e-6)
