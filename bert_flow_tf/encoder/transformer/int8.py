@@ -1,4 +1,4 @@
-"""Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a scale per row, and one per output channel of the kernel.
+"""Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a range per row, and one per output channel of the kernel.
 
 A row is a token, so that no embedding depends on its neighbors in a batch.
 """
