@@ -158,7 +158,8 @@ binary.txt, line 1 :: --predictions=@/binary.txt
 --do_train: nothing to do :: --task=SNLI --do_predict_on_dev
 each --task=SNLI --do_eval :: --predict_pool --eval_checkpoint_name=model.ckpt-1
 each TRAIN :: --flow_loss --num_examples=0 --num_examples=-2 --dupe_factor=0 --train_batch_size=0
-each TRAIN :: --train_batch_size=640 --num_train_epochs=nan --warmup_proportion=2 --l2_penalty=nan --precision=float16 --precision=int8
+each TRAIN :: --train_batch_size=640 --num_train_epochs=nan --warmup_proportion=2 --l2_penalty=nan --precision=float16
+each TRAIN :: --precision=int8
 each TRAIN :: --distribution_strategy=multi_worker_mirrored --train_splits=train,train
 each TRAIN :: --train_splits= --stsb_gold=@/small.json --max_seq_length=64
 each TRAIN :: --bert_config_file=@/exp/joint/bert_config.json --init_checkpoint=exp/model.ckpt-9
