@@ -11,8 +11,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.architectures import EXACT_GELU, activate
-from bert_flow_tf.encoder.transformer.precisions import INSTEAD, INT8
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.encoder.transformer.precisions import INT8, int8_error
 
 _LARGEST_OF_ROWS, _LARGEST = 255, 127
 # CPUs without VNNI sum pairs of products in 16 bits, which saturate; with kernels of 7 bits they cannot.
@@ -33,7 +32,7 @@ class Int8Products:
   rounds = True
 
   def __init__(self) -> None:
-    """Raises an EncoderError if this machine has no products of integers."""
+    """Raises a ConfigError if this machine has no products of integers."""
     self._largest = largest_of_kernels()
 
   def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -70,9 +69,8 @@ class Int8Products:
     if bias is not None:
       shift = tf.nn.bias_add(shift, bias * scale)
     # Otherwise gradients would flow around the product, through the ranges.
-    outputs = tf.raw_ops.PreventGradient(
-      input=products * (ranges * scale) + shift, message=f"precision={INT8}: {INSTEAD}"
-    )
+    without_gradient = str(int8_error("it has no gradients"))
+    outputs = tf.raw_ops.PreventGradient(input=products * (ranges * scale) + shift, message=without_gradient)
     if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
       return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
     if activation is not None:
@@ -104,16 +102,14 @@ def largest_of_kernels() -> int:
   """Returns the largest value of quantized kernels that this machine multiplies without an error.
 
   Raises:
-    EncoderError: it has no products of integers.
+    ConfigError: it has no products of integers.
   """
   if tf.config.get_visible_devices("GPU"):
-    raise EncoderError(f"precision={INT8}: it needs a CPU, and this process uses a GPU; {INSTEAD}", "precision")
+    raise int8_error("it needs a CPU, and this process uses a GPU")
   for largest in (_LARGEST, _LARGEST_OF_7_BITS):
     if _is_exact(largest):
       return largest
-  raise EncoderError(
-    f"precision={INT8}: TensorFlow has products of integers for x86 CPUs alone, and none here; {INSTEAD}", "precision"
-  )
+  raise int8_error("TensorFlow has products of integers for x86 CPUs alone, and none here")
 
 
 def _is_exact(largest: int) -> bool:
@@ -152,7 +148,7 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant:
   QuantizedMatMulWithBiasAndDequantize has a single range for all channels and is slower.
   """
   if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-    raise EncoderError(f"precision={INT8}: XLA has none of its products; {INSTEAD}", "precision")
+    raise int8_error("XLA has none of its products")
   graph = tf.compat.v1.GraphDef()
   # Constants are int8, and become qint8 in the graph: a constant of qint8 does not survive a SavedModel.
   inputs = {

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.transformer import int8
 from bert_flow_tf.encoder.transformer.architectures import activate
-from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.errors import BertFlowError, ConfigError
 from tests.encoder import tiny
 from tests.testing import rejected, run_python
 
@@ -125,11 +125,11 @@ def test_where_there_are_no_such_products(monkeypatch):
   names = "float32 or bfloat16"
   with monkeypatch.context() as patch:
     patch.setattr(int8, "_is_exact", lambda largest: False)
-    with rejected(EncoderError, "precision", match=names):
+    with rejected(ConfigError, "precision", match=names):
       SentenceEncoder.from_pretrained("no/model", precision="int8")
   with monkeypatch.context() as patch:
     patch.setattr(tf.config, "get_visible_devices", lambda kind: ["a GPU"])
-    with rejected(EncoderError, "precision", match=names):
+    with rejected(ConfigError, "precision", match=names):
       SentenceEncoder.from_pretrained("no/model", precision="int8")
   assert int8.largest_of_kernels() in (63, 127)
 
