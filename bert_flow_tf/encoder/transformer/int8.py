@@ -78,25 +78,6 @@ class Int8Products:
     return outputs
 
 
-def normalize_fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor | None, epsilon: float) -> tf.Tensor:
-  """Returns the layer normalization of rows float32 [..., size], in a graph.
-
-  It is written as TensorFlow's optimizer expects it, which makes one operation of it, in half of the time.
-  """
-  shape = tf.shape(rows)
-  size = rows.shape[-1]
-  n = tf.size(rows) // size
-  channels = tf.reshape(rows, tf.stack([1, n, size, 1]))
-  normalized, _, _ = tf.compat.v1.nn.fused_batch_norm(
-    channels, tf.ones([n]), tf.zeros([n]), epsilon=epsilon, data_format="NCHW", is_training=True
-  )
-  outputs = tf.reshape(normalized, shape) * gamma
-  if beta is not None:
-    outputs += beta
-  outputs.set_shape(rows.shape)
-  return outputs
-
-
 @functools.cache
 def largest_of_kernels() -> int:
   """Returns the largest value of quantized kernels that this machine multiplies without an error.

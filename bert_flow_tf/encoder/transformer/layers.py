@@ -12,7 +12,7 @@ from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.int8 import Int8Products, normalize_fused
+from bert_flow_tf.encoder.transformer.int8 import Int8Products
 from bert_flow_tf.encoder.transformer.precision import FloatProducts, Products
 
 # Source of weights: (path, shape) -> variable; `weights` has them.
@@ -75,17 +75,9 @@ class LayerNorm(tf.Module):
     if has_beta:
       self.beta = variables(f"{path}/beta", [size])
     self._epsilon = epsilon
-    self._is_fused = False
-
-  def compute_in(self, products: Products, frozen: bool) -> None:
-    """Sets the form that is fast next to products in a precision."""
-    del frozen
-    self._is_fused = isinstance(products, Int8Products)
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:
     """float32 [n, size] -> float32 [n, size]."""
-    if self._is_fused and not tf.executing_eagerly():
-      return normalize_fused(rows, self.gamma, self.beta, self._epsilon)
     mean, variance = tf.nn.moments(rows, [-1], keepdims=True)
     return tf.nn.batch_normalization(rows, mean, variance, self.beta, self.gamma, self._epsilon)
 

@@ -122,13 +122,13 @@ class Transformer(tf.Module):
     return [weight for weight in self._weights if id(weight) not in constant]
 
   def compute_in(self, precision: str, frozen: bool) -> None:
-    """Sets the precision of the dense layers, whose weights stay float32, as do the normalizations.
+    """Sets the precision of the dense layers, whose weights stay float32.
 
     `frozen`: whether the weights never change, so that they are cast to the precision once.
     """
     products = make_products(precision)
     for layer in self.submodules:
-      if isinstance(layer, Dense | LayerNorm):
+      if isinstance(layer, Dense):
         layer.compute_in(products, frozen)
 
   def __call__(
