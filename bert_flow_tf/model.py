@@ -232,6 +232,11 @@ class SentenceModel:
     return next((step for step in self.steps[:1] if isinstance(step, Calibration)), None)
 
   @property
+  def characters(self) -> Characters | None:
+    """The characters among the steps; None for none."""
+    return next((step for step in self.steps if isinstance(step, Characters)), None)
+
+  @property
   def flow(self) -> FlowCalibration | None:
     """The calibration if it is a flow alone, else None."""
     return self.calibration if isinstance(self.calibration, FlowCalibration) else None

@@ -44,18 +44,15 @@ def score(model: SentenceModel, task: TaskData, calibration: str | None, setting
 
 
 def main(data_dir: str, name: str, precisions: Sequence[str]) -> None:
-  """Prints a row per embedding, calibration and precision, as Markdown: float32's scores, and differences from them."""
+  """Prints a row per calibration, embedding and precision, as Markdown: scores, and differences from the first row."""
   print(f"| {name} | precision | {' | '.join(_TASKS)} | largest |\n| --- | --- |{' ---: |' * (len(_TASKS) + 1)}")
   tasks = [load_task(task, data_dir) for task in _TASKS]
-  for embedding in _EMBEDDINGS:
-    pooling, token_weights = embedding
-    models = {}
-    for precision in precisions:
+  for calibration, fits in _FITS.items():
+    for pooling, token_weights in _EMBEDDINGS:
       settings = {"sentence_embedding_type": pooling, "token_weights": token_weights, "max_seq_length": 64}
-      models[precision] = SentenceModel.from_pretrained(name, cache=_CACHE, precision=precision, **settings)
-    for calibration, fits in _FITS.items():
       expected: np.ndarray | None = None
-      for precision, model in models.items():
+      for precision in precisions:
+        model = SentenceModel.from_pretrained(name, cache=_CACHE, precision=precision, **settings)
         scores = np.zeros(len(tasks))
         for fit in fits:
           scores += [score(model.with_calibration(None), task, calibration, fit) / len(fits) for task in tasks]

@@ -72,6 +72,8 @@ nnn :: --task=STS-B --data_dir=LONG
 --use_full_for_training :: --task=hard-sample --nouse_full_for_training
 --calibration :: --task=hard-sample --calibration=natsv
 --encoder_dropout :: --calibration=sn --encoder_dropout
+--precision=int8: encoder_dropout :: --precision=int8 --encoder_dropout
+--precision=bfloat16 :: --precision=bfloat16 --export_dir=@/v
 --calibration: k=999 :: --calibration=flow,whitening-999 --exp_name=k
 --flow_corpus :: --flow_corpus=train --use_full_for_training
 empty :: --flow_corpus=@/empty
@@ -157,6 +159,7 @@ binary.txt, line 1 :: --predictions=@/binary.txt
 each --task=SNLI --do_eval :: --predict_pool --eval_checkpoint_name=model.ckpt-1
 each TRAIN :: --flow_loss --num_examples=0 --num_examples=-2 --dupe_factor=0 --train_batch_size=0
 each TRAIN :: --train_batch_size=640 --num_train_epochs=nan --warmup_proportion=2 --l2_penalty=nan --precision=float16
+each TRAIN :: --precision=int8
 each TRAIN :: --distribution_strategy=multi_worker_mirrored --train_splits=train,train
 each TRAIN :: --train_splits= --stsb_gold=@/small.json --max_seq_length=64
 each TRAIN :: --bert_config_file=@/exp/joint/bert_config.json --init_checkpoint=exp/model.ckpt-9

@@ -1,4 +1,4 @@
-"""Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a scale per row, and one per output channel of the kernel.
+"""Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a range per row, and one per output channel of the kernel.
 
 A row is a token, so that no embedding depends on its neighbors in a batch.
 """
@@ -11,16 +11,15 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.architectures import EXACT_GELU, activate
-from bert_flow_tf.encoder.transformer.precisions import INSTEAD, INT8
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.encoder.transformer.precisions import INT8, int8_error
 
-_LARGEST = 127
+_LARGEST_OF_ROWS, _LARGEST = 255, 127
 # CPUs without VNNI sum pairs of products in 16 bits, which saturate; with kernels of 7 bits they cannot.
 _LARGEST_OF_7_BITS = 63
 _SMALLEST_RANGE = 1e-12
 # Rows, size and units of the product that shows whether the operation works, and saturates.
 _CHECKED_SHAPE = (64, 256, 256)
-_TYPES = {"T1": tf.qint8, "T2": tf.qint8, "Tbias": tf.float32, "U": tf.float32, "Tout": tf.float32}
+_TYPES = {"T1": tf.quint8, "T2": tf.qint8, "Tbias": tf.float32, "U": tf.float32, "Tout": tf.float32}
 
 
 class Int8Products:
@@ -33,36 +32,45 @@ class Int8Products:
   rounds = True
 
   def __init__(self) -> None:
-    """Raises an EncoderError if this machine has no products of integers."""
+    """Raises a ConfigError if this machine has no products of integers."""
     self._largest = largest_of_kernels()
 
-  def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns a kernel float32 [size, units] as int8, and the value that 127 stands for, float32 [units]."""
+  def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Returns what `dense` needs of a kernel float32 [size, units].
+
+    They are its quantized values, int8; the value of 127 in each channel, float32 [units]; and the sum of each channel,
+    float32 [1, units].
+    """
     ranges = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=0), _SMALLEST_RANGE)
-    quantized = tf.cast(tf.round(kernel * (self._largest / ranges)), tf.int8)
-    return quantized, ranges * (_LARGEST / self._largest)
+    values = tf.round(kernel * (self._largest / ranges))
+    ranges *= _LARGEST / self._largest
+    sums = tf.reduce_sum(values, axis=0, keepdims=True) * (ranges / _LARGEST)
+    return tf.cast(values, tf.int8), ranges, sums
 
   def dense(
     self, rows: tf.Tensor, kernel: tuple[tf.Tensor, ...], bias: tf.Tensor | None, activation: str | None
   ) -> tf.Tensor:
     """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
-    # In few passes: next to such products, each costs.
-    largest, smallest = (reduce(rows, axis=1, keepdims=True) for reduce in (tf.reduce_max, tf.reduce_min))
-    ranges = tf.maximum(tf.maximum(largest, -smallest), _SMALLEST_RANGE)
-    quantized = tf.cast(tf.round(rows * (_LARGEST / ranges)), tf.int8)
-    quantized_kernel, kernel_ranges = kernel
+    # A row is quantized from its smallest value, 0, to its largest one, 255: outputs of GELU have one sign, and in
+    # many encoders the same few channels are far from 0. In few passes: next to such products, each costs.
+    values, kernel_ranges, sums = kernel
+    smallest = tf.reduce_min(rows, axis=1, keepdims=True)
+    ranges = tf.maximum(tf.reduce_max(rows, axis=1, keepdims=True) - smallest, _SMALLEST_RANGE)
+    steps = _LARGEST_OF_ROWS / ranges
+    quantized = tf.cast(rows * steps + (0.5 - smallest * steps), tf.uint8)
     if tf.executing_eagerly():
-      products = _eager_product()(quantized, quantized_kernel, kernel_ranges)
+      products = _eager_product()(quantized, values, kernel_ranges)
     else:
-      products = _product(quantized, quantized_kernel, kernel_ranges, is_constant=True)
+      products = _product(quantized, values, kernel_ranges, is_constant=True)
     scale = 1.0
     if activation in EXACT_GELU:
       scale = 0.5
-    outputs = products * (ranges * scale)
-    # Otherwise gradients would flow around the product, through the ranges.
-    outputs = tf.raw_ops.PreventGradient(input=outputs, message=f"precision={INT8}: {INSTEAD}")
+    shift = tf.matmul(smallest * scale, sums)
     if bias is not None:
-      outputs = tf.nn.bias_add(outputs, bias * scale)
+      shift = tf.nn.bias_add(shift, bias * scale)
+    # Otherwise gradients would flow around the product, through the ranges.
+    without_gradient = str(int8_error("it has no gradients"))
+    outputs = tf.raw_ops.PreventGradient(input=products * (ranges * scale) + shift, message=without_gradient)
     if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
       return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
     if activation is not None:
@@ -75,29 +83,27 @@ def largest_of_kernels() -> int:
   """Returns the largest value of quantized kernels that this machine multiplies without an error.
 
   Raises:
-    EncoderError: it has no products of integers.
+    ConfigError: it has no products of integers.
   """
   if tf.config.get_visible_devices("GPU"):
-    raise EncoderError(f"precision={INT8}: it needs a CPU, and this process uses a GPU; {INSTEAD}", "precision")
+    raise int8_error("it needs a CPU, and this process uses a GPU")
   for largest in (_LARGEST, _LARGEST_OF_7_BITS):
     if _is_exact(largest):
       return largest
-  raise EncoderError(
-    f"precision={INT8}: TensorFlow has products of integers for x86 CPUs alone, and none here; {INSTEAD}", "precision"
-  )
+  raise int8_error("TensorFlow has products of integers for x86 CPUs alone, and none here")
 
 
 def _is_exact(largest: int) -> bool:
   """Returns whether the product of the largest values, and of random ones, is available and right."""
   n, size, units = _CHECKED_SHAPE
   rng = np.random.default_rng(0)
-  rows = [np.full([n, size], _LARGEST), rng.integers(-_LARGEST, _LARGEST + 1, [n, size])]
+  rows = [np.full([n, size], _LARGEST_OF_ROWS), rng.integers(0, _LARGEST_OF_ROWS + 1, [n, size])]
   kernels = [np.full([size, units], largest), rng.integers(-largest, largest + 1, [size, units])]
   ranges = np.linspace(0.5, 1.5, units, dtype=np.float32)
   for row_values, kernel in zip(rows, kernels, strict=True):
-    expected = (row_values @ kernel) * (ranges / _LARGEST**2)
+    expected = (row_values @ kernel) * (ranges / (_LARGEST_OF_ROWS * _LARGEST))
     try:
-      products = _eager_product()(row_values.astype(np.int8), kernel.astype(np.int8), ranges).numpy()
+      products = _eager_product()(row_values.astype(np.uint8), kernel.astype(np.int8), ranges).numpy()
     except (tf.errors.OpError, ValueError):  # no such operation, or no kernel of it
       return False
     if np.abs(products - expected).max() > 1e-5 * np.abs(expected).max():
@@ -108,29 +114,29 @@ def _is_exact(largest: int) -> bool:
 @functools.cache
 def _eager_product() -> tf.types.experimental.PolymorphicFunction:
   """Returns `_product` as a function for all kernels."""
-  integers = tf.TensorSpec([None, None], tf.int8)
+  specs = [tf.TensorSpec([None, None], tf.uint8), tf.TensorSpec([None, None], tf.int8), tf.TensorSpec([None])]
 
   def product(rows, kernel, ranges):
     return _product(rows, kernel, ranges, is_constant=False)
 
-  return tf.function(product, [integers, integers, tf.TensorSpec([None])], autograph=False)
+  return tf.function(product, specs, autograph=False)
 
 
 def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant: bool) -> tf.Tensor:
-  """int8 [n, size] x int8 [size, units] * ranges [units] / 127**2 -> float32 [n, units], in a graph.
+  """uint8 [n, size] x int8 [size, units] * ranges [units] / (255 * 127) -> float32 [n, units], in a graph.
 
   The operation has no public name; TensorFlow's optimizer puts it in the place of others. The documented
   QuantizedMatMulWithBiasAndDequantize has a single range for all channels and is slower.
   """
   if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-    raise EncoderError(f"precision={INT8}: XLA has none of its products; {INSTEAD}", "precision")
+    raise int8_error("XLA has none of its products")
   graph = tf.compat.v1.GraphDef()
   # Constants are int8, and become qint8 in the graph: a constant of qint8 does not survive a SavedModel.
   inputs = {
-    "rows": tf.bitcast(rows, tf.qint8),
+    "rows": tf.bitcast(rows, tf.quint8),
     "kernel": tf.bitcast(kernel, tf.qint8),
     "bias": tf.zeros_like(ranges),
-    "min_rows": tf.constant(-1.0),
+    "min_rows": tf.constant(0.0),
     "max_rows": tf.constant(1.0),
     "min_kernel": -ranges,
     "max_kernel": tf.identity(ranges),
@@ -138,7 +144,7 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant:
   node = graph.node.add(name="product", op="_QuantizedMatMul", input=list(inputs))
   for name, dtype in _TYPES.items():
     node.attr[name].type = dtype.as_datatype_enum
-  lists = {"Tdevice_inputs": [tf.qint8, tf.qint8, tf.float32], "Thost_inputs": [tf.float32] * 4}
+  lists = {"Tdevice_inputs": [tf.quint8, tf.qint8, tf.float32], "Thost_inputs": [tf.float32] * 4}
   lists |= {"Tdevice_outputs": [tf.float32], "Thost_outputs": []}
   for name, dtypes in lists.items():
     node.attr[name].list.type.extend([dtype.as_datatype_enum for dtype in dtypes])

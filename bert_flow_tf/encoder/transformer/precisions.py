@@ -4,10 +4,14 @@ from bert_flow_tf.errors import ConfigError
 
 INT8 = "int8"
 PRECISIONS = ("float32", "bfloat16", "float16", INT8)
-INSTEAD = "use float32 or bfloat16"
 
 
 def reject_int8(precision: str, reason: str) -> None:
   """Raises a ConfigError with a reason if the precision is int8."""
   if precision == INT8:
-    raise ConfigError(f"precision={INT8}: {reason}; {INSTEAD}", "precision")
+    raise int8_error(reason)
+
+
+def int8_error(reason: str) -> ConfigError:
+  """Returns an error that says why int8 is not possible, and what is."""
+  return ConfigError(f"precision={INT8}: {reason}; use float32 or bfloat16", "precision")

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.transformer import int8
 from bert_flow_tf.encoder.transformer.architectures import activate
-from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.errors import BertFlowError, ConfigError
 from tests.encoder import tiny
 from tests.testing import rejected, run_python
 
@@ -26,16 +26,17 @@ def encoders():
   ("activation", "has_bias"), [("gelu", True), ("gelu_new", True), ("tanh", False), (None, True)]
 )
 def test_a_dense_layer_in_integers(activation, has_bias, in_graph):
-  """Against the same integers in NumPy, for many rows, one and none; ranges differ by row and by channel."""
+  """Against rounded factors in NumPy, for many rows, one and none; ranges differ by row and by channel."""
   rng = np.random.default_rng(0)
   kernel = np.float32(rng.normal(size=[96, 40]) * np.geomspace(0.01, 10, 40))
   kernel[:, 3] = 0
   bias = rng.normal(size=40).astype(np.float32) if has_bias else None
   products = int8.Int8Products()
   prepared = products.prepare(tf.constant(kernel))
-  values, ranges = (part.numpy() for part in prepared)
+  values, ranges, _ = (part.numpy() for part in prepared)
   assert values.dtype == np.int8 and np.abs(values).max() == int8.largest_of_kernels()
-  assert np.all(np.abs(values * (ranges / 127) - kernel) <= 0.501 * ranges / 127)
+  rounded_kernel = values * (ranges / 127)
+  assert np.all(np.abs(rounded_kernel - kernel) <= 0.501 * ranges / 127)
 
   def dense(rows):
     return products.dense(rows, prepared, bias, activation)
@@ -43,15 +44,22 @@ def test_a_dense_layer_in_integers(activation, has_bias, in_graph):
   if in_graph:
     dense = tf.function(dense, [tf.TensorSpec([None, 96])], autograph=False)
   for n in (33, 1, 0):
-    rows = np.float32(rng.normal(size=[n, 96]) * np.geomspace(0.1, 100, n)[:, np.newaxis])
-    row_ranges = np.abs(rows).max(axis=1, keepdims=True)
-    integers = np.round(rows * (np.float32(127) / row_ranges))
-    expected = (integers @ values.astype(np.float32)) * ranges * row_ranges / 127**2
+    rows = rng.normal(size=[n, 96]) * np.geomspace(0.1, 100, n)[:, np.newaxis] + rng.normal(size=[n, 1])
+    rows[: n // 2] = np.maximum(rows[: n // 2], -0.1)
+    rows[3:4] = 1
+    rows = np.float32(rows)
+    smallest = rows.min(axis=1, keepdims=True)
+    steps = np.maximum(rows.max(axis=1, keepdims=True) - smallest, 1e-12) / 255
+    expected = (np.round((rows - smallest) / steps) * steps + smallest) @ rounded_kernel
     if has_bias:
       expected = expected + bias
     if activation:
       expected = activate(activation, tf.constant(expected, tf.float32)).numpy()
-    np.testing.assert_allclose(dense(tf.constant(rows)).numpy(), expected, rtol=1e-4, atol=1e-4)
+    found = dense(tf.constant(rows)).numpy()
+    assert found.shape == (n, 40)
+    # A value between two steps may be rounded to either.
+    allowed = 1.2 * steps * np.abs(kernel).max(axis=0) + 1e-4 * (1 + np.abs(rows).max(axis=1, keepdims=True))
+    assert np.all(np.abs(found - expected) <= allowed)
 
 
 def test_states_are_near_float32s(encoders):
@@ -117,11 +125,11 @@ def test_where_there_are_no_such_products(monkeypatch):
   names = "float32 or bfloat16"
   with monkeypatch.context() as patch:
     patch.setattr(int8, "_is_exact", lambda largest: False)
-    with rejected(EncoderError, "precision", match=names):
+    with rejected(ConfigError, "precision", match=names):
       SentenceEncoder.from_pretrained("no/model", precision="int8")
   with monkeypatch.context() as patch:
     patch.setattr(tf.config, "get_visible_devices", lambda kind: ["a GPU"])
-    with rejected(EncoderError, "precision", match=names):
+    with rejected(ConfigError, "precision", match=names):
       SentenceEncoder.from_pretrained("no/model", precision="int8")
   assert int8.largest_of_kernels() in (63, 127)
 
