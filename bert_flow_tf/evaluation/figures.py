@@ -60,7 +60,15 @@ def gold_figures(cosines: Mapping[str, np.ndarray], gold: np.ndarray) -> list["F
 def histogram_figures(
   first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
 ) -> list["Figure"]:
-  """Draws histograms of two sets of cosines {method: `percentages`}, the first in gray, all on the same axes."""
+  """Draws histograms of two sets of cosines {method: [n]}, the first in gray, all on the same axes."""
+  sides = [{name: percentages(cosines) for name, cosines in side.items()} for side in (first, second)]
+  return percentage_figures(sides[0], sides[1], labels)
+
+
+def percentage_figures(
+  first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], labels: tuple[str, str]
+) -> list["Figure"]:
+  """Draws histograms {method: `percentages`} of two sets of cosines, as `histogram_figures`."""
   highest = np.max(list(first.values()) + list(second.values()))
   figures = []
   for name, color in zip(first, _colors(len(first)), strict=True):

@@ -178,14 +178,14 @@ def _drawing_of_gold(cosines, gold):
   zero, one = {}, {}
   for method, values in cosines.items():
     zero[method], one[method] = figures.percentages(values[gold == 0]), figures.percentages(values[gold == 1])
-  drawn = figures.histogram_figures(zero, one, ("label 0", "label 1"))
+  drawn = figures.percentage_figures(zero, one, ("label 0", "label 1"))
   return _drawing(title, drawn, "The better a method, the less the two labels overlap.")
 
 
 def _drawings_of_embeddings(spectra: Spectra) -> list[_Html]:
   """Returns the drawings of embeddings: cosines of pairs and of random pairs, and singular values."""
   random_pairs, pairs = _by_name(spectra.random_pairs), _by_name(spectra.pairs)
-  histograms = figures.histogram_figures(random_pairs, pairs, ("random pairs", "pairs"))
+  histograms = figures.percentage_figures(random_pairs, pairs, ("random pairs", "pairs"))
   of_histograms = (
     "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone."
   )
