@@ -29,7 +29,7 @@ _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
 class FloatProducts:
-  """Products of rows and a kernel, whose factors are rounded to a type, and multiplied in the same or another one.
+  """Products of rows and a kernel, whose factors are rounded to a type, and multiplied in that type or in float32.
 
   Attributes:
     rounds: whether the factors are rounded.
