@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, OUTER, PROBABILITIES
+from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, LEAST_VALUES, OUTER, PROBABILITIES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
 
@@ -42,7 +42,7 @@ class Block(tf.Module):
     self.attended = Dense(variables, paths["attended"], size, size)
     self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
     self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
-    self.outer = Dense(variables, paths["outer"], inner, size)
+    self.outer = Dense(variables, paths["outer"], inner, size, least_input=LEAST_VALUES.get(config.hidden_act))
     self.outer_norm = LayerNorm(variables, paths["outer_norm"], size, epsilon)
 
   def __call__(

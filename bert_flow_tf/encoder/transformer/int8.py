@@ -1,10 +1,12 @@
 """Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a range per row, and one per output channel of the kernel.
 
-A row is a token, so that no embedding depends on its neighbors in a batch.
+A row is a token, so that no embedding depends on its neighbors in a batch. Inputs that are far larger in some channels
+than in others are divided by a factor per channel, by which the kernel is multiplied (Xiao et al. 2023, "SmoothQuant").
 """
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,12 +16,47 @@ from bert_flow_tf.encoder.transformer.architectures import EXACT_GELU, activate
 from bert_flow_tf.encoder.transformer.precisions import INT8, int8_error
 
 _LARGEST_OF_ROWS, _LARGEST = 255, 127
+# Quantized value of 0 in rows whose values have both signs.
+_ZERO = 127
 # CPUs without VNNI sum pairs of products in 16 bits, which saturate; with kernels of 7 bits they cannot.
 _LARGEST_OF_7_BITS = 63
 _SMALLEST_RANGE = 1e-12
+# The factor of a channel: its largest input, relative to the median channel's, to this power. At 1 the kernel would
+# lose what the inputs win. Chosen by the embeddings of MiniLM-MLM (docs/benchmarks.md): .5 and 1 are as good or worse.
+_POWER = 0.75
 # Rows, size and units of the product that shows whether the operation works, and saturates.
 _CHECKED_SHAPE = (64, 256, 256)
 _TYPES = {"T1": tf.quint8, "T2": tf.qint8, "Tbias": tf.float32, "U": tf.float32, "Tout": tf.float32}
+
+
+class Inputs(NamedTuple):
+  """What is known of the inputs of a dense layer.
+
+  Attributes:
+    least: a value below which none can be; None if there is no such value.
+    largest: the largest absolute values seen, float32 [size]; None if none was seen.
+  """
+
+  least: float | None = None
+  largest: np.ndarray | None = None
+
+
+class Int8Kernel(NamedTuple):
+  """A quantized kernel.
+
+  Attributes:
+    values: int8 [size, units].
+    ranges: what 127 stands for in each output channel, float32 [units].
+    summand: summand of the products, float32 [units].
+    bias: summand of the layer, float32 [units].
+    divisors: divisors of the inputs, float32 [size]; or [] for none.
+  """
+
+  values: tf.Tensor
+  ranges: tf.Tensor
+  summand: tf.Tensor
+  bias: tf.Tensor
+  divisors: tf.Tensor
 
 
 class Int8Products:
@@ -35,47 +72,69 @@ class Int8Products:
     """Raises a ConfigError if this machine has no products of integers."""
     self._largest = largest_of_kernels()
 
-  def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Returns what `dense` needs of a kernel float32 [size, units].
-
-    They are its quantized values, int8; the value of 127 in each channel, float32 [units]; and the sum of each channel,
-    float32 [1, units].
-    """
+  def prepare(self, kernel: tf.Tensor, bias: tf.Tensor | None, inputs: Inputs) -> Int8Kernel:
+    """Returns what `dense` needs of a kernel float32 [size, units] and a bias float32 [units], None for 0."""
+    divisors = _divisors(inputs)
+    if divisors is None:
+      divisors = tf.zeros([0])
+    else:
+      kernel = kernel * divisors[:, tf.newaxis]
     ranges = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=0), _SMALLEST_RANGE)
     values = tf.round(kernel * (self._largest / ranges))
     ranges *= _LARGEST / self._largest
-    sums = tf.reduce_sum(values, axis=0, keepdims=True) * (ranges / _LARGEST)
-    return tf.cast(values, tf.int8), ranges, sums
-
-  def dense(
-    self, rows: tf.Tensor, kernel: tuple[tf.Tensor, ...], bias: tf.Tensor | None, activation: str | None
-  ) -> tf.Tensor:
-    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
-    # A row is quantized from its smallest value, 0, to its largest one, 255: outputs of GELU have one sign, and in
-    # many encoders the same few channels are far from 0. In few passes: next to such products, each costs.
-    values, kernel_ranges, sums = kernel
-    smallest = tf.reduce_min(rows, axis=1, keepdims=True)
-    ranges = tf.maximum(tf.reduce_max(rows, axis=1, keepdims=True) - smallest, _SMALLEST_RANGE)
-    steps = _LARGEST_OF_ROWS / ranges
-    quantized = tf.cast(rows * steps + (0.5 - smallest * steps), tf.uint8)
-    if tf.executing_eagerly():
-      products = _eager_product()(quantized, values, kernel_ranges)
+    sums = tf.reduce_sum(values, axis=0) * (ranges / _LARGEST)
+    summand = tf.zeros_like(sums)
+    if bias is None:
+      bias = tf.zeros_like(sums)
+    if inputs.least is None:
+      summand = sums * (-_ZERO / _LARGEST_OF_ROWS)
     else:
-      products = _product(quantized, values, kernel_ranges, is_constant=True)
+      bias = bias + sums * inputs.least
+    return Int8Kernel(tf.cast(values, tf.int8), ranges, summand, tf.identity(bias), divisors)
+
+  def dense(self, rows: tf.Tensor, kernel: Int8Kernel, inputs: Inputs, activation: str | None) -> tf.Tensor:
+    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
+    # In few passes over the rows: next to products of integers, each costs.
+    if kernel.divisors.shape[0]:
+      rows /= kernel.divisors
+    if inputs.least is None:  # the range is the same on both sides of 0
+      largest = tf.maximum(tf.reduce_max(rows, axis=1, keepdims=True), -tf.reduce_min(rows, axis=1, keepdims=True))
+      ranges = tf.maximum(largest, _SMALLEST_RANGE) * (_LARGEST_OF_ROWS / _ZERO)
+      steps = _LARGEST_OF_ROWS / ranges
+      quantized = tf.cast(rows * steps + (_ZERO + 0.5), tf.uint8)
+    else:
+      ranges = tf.maximum(tf.reduce_max(rows, axis=1, keepdims=True) - inputs.least, _SMALLEST_RANGE)
+      steps = _LARGEST_OF_ROWS / ranges
+      quantized = tf.cast(rows * steps + (0.5 - inputs.least * steps), tf.uint8)
+    arguments = quantized, kernel.values, kernel.ranges, kernel.summand
+    if tf.executing_eagerly():
+      products = _eager_product()(*arguments)
+    else:
+      products = _product(*arguments, is_constant=True)
     scale = 1.0
     if activation in EXACT_GELU:
       scale = 0.5
-    shift = tf.matmul(smallest * scale, sums)
-    if bias is not None:
-      shift = tf.nn.bias_add(shift, bias * scale)
     # Otherwise gradients would flow around the product, through the ranges.
     without_gradient = str(int8_error("it has no gradients"))
-    outputs = tf.raw_ops.PreventGradient(input=products * (ranges * scale) + shift, message=without_gradient)
+    products = tf.raw_ops.PreventGradient(input=products * (ranges * scale), message=without_gradient)
+    outputs = tf.nn.bias_add(products, kernel.bias * scale)
     if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
       return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
     if activation is not None:
       return activate(activation, outputs)
     return outputs
+
+
+def _divisors(inputs):
+  """Returns the divisors of inputs, powers of 2 [size]; None if all are 1, or are not known."""
+  # Inputs with a least value are those of an activation: few of them are far from 0, and dividing makes them worse.
+  if inputs.largest is None or inputs.least is not None:
+    return None
+  relative = inputs.largest / max(float(np.median(inputs.largest)), _SMALLEST_RANGE)
+  powers = np.round(_POWER * np.log2(np.maximum(relative, 1)))
+  if not powers.any():
+    return None
+  return np.exp2(powers).astype(np.float32)
 
 
 @functools.cache
@@ -101,9 +160,9 @@ def _is_exact(largest: int) -> bool:
   kernels = [np.full([size, units], largest), rng.integers(-largest, largest + 1, [size, units])]
   ranges = np.linspace(0.5, 1.5, units, dtype=np.float32)
   for row_values, kernel in zip(rows, kernels, strict=True):
-    expected = (row_values @ kernel) * (ranges / (_LARGEST_OF_ROWS * _LARGEST))
+    expected = (row_values @ kernel) * (ranges / (_LARGEST_OF_ROWS * _LARGEST)) + ranges
     try:
-      products = _eager_product()(row_values.astype(np.uint8), kernel.astype(np.int8), ranges).numpy()
+      products = _eager_product()(row_values.astype(np.uint8), kernel.astype(np.int8), ranges, ranges).numpy()
     except (tf.errors.OpError, ValueError):  # no such operation, or no kernel of it
       return False
     if np.abs(products - expected).max() > 1e-5 * np.abs(expected).max():
@@ -114,16 +173,18 @@ def _is_exact(largest: int) -> bool:
 @functools.cache
 def _eager_product() -> tf.types.experimental.PolymorphicFunction:
   """Returns `_product` as a function for all kernels."""
-  specs = [tf.TensorSpec([None, None], tf.uint8), tf.TensorSpec([None, None], tf.int8), tf.TensorSpec([None])]
+  specs = [tf.TensorSpec([None, None], tf.uint8), tf.TensorSpec([None, None], tf.int8)] + [tf.TensorSpec([None])] * 2
 
-  def product(rows, kernel, ranges):
-    return _product(rows, kernel, ranges, is_constant=False)
+  def product(rows, kernel, ranges, summand):
+    return _product(rows, kernel, ranges, summand, is_constant=False)
 
   return tf.function(product, specs, autograph=False)
 
 
-def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant: bool) -> tf.Tensor:
-  """uint8 [n, size] x int8 [size, units] * ranges [units] / (255 * 127) -> float32 [n, units], in a graph.
+def _product(
+  rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, summand: tf.Tensor, is_constant: bool
+) -> tf.Tensor:
+  """uint8 [n, size] x int8 [size, units] * ranges [units] / (255 * 127) + summand -> float32 [n, units], in a graph.
 
   The operation has no public name; TensorFlow's optimizer puts it in the place of others. The documented
   QuantizedMatMulWithBiasAndDequantize has a single range for all channels and is slower.
@@ -135,7 +196,7 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant:
   inputs = {
     "rows": tf.bitcast(rows, tf.quint8),
     "kernel": tf.bitcast(kernel, tf.qint8),
-    "bias": tf.zeros_like(ranges),
+    "bias": tf.identity(summand),
     "min_rows": tf.constant(0.0),
     "max_rows": tf.constant(1.0),
     "min_kernel": -ranges,
@@ -153,7 +214,7 @@ def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, is_constant:
     node.attr[name].s = b"SCALED"
   # A constant kernel is kept in oneDNN's order from the first call on, so a function for all kernels must not say so.
   node.attr["is_weight_const"].b = is_constant
-  node.attr["is_bias_const"].b = True
+  node.attr["is_bias_const"].b = is_constant
   (products,) = tf.graph_util.import_graph_def(graph, input_map=inputs, return_elements=["product:0"], name=INT8)
   products.set_shape([rows.shape[0], kernel.shape[1]])
   return products

@@ -7,12 +7,13 @@ normalizations treat each row by itself, so they need no padding; attention take
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.int8 import Int8Products
+from bert_flow_tf.encoder.transformer.int8 import Inputs, Int8Kernel, Int8Products
 from bert_flow_tf.encoder.transformer.precision import FloatProducts, Products
 
 # Function (path, shape) -> variable; `weights` implements it.
@@ -30,23 +31,35 @@ class Dense(tf.Module):
     units: int,
     activation: str | None = None,
     has_bias: bool = True,
+    least_input: float | None = None,
   ) -> None:
+    """Makes the variables; `least_input` is a value below which no input can be, None if there is no such value."""
     super().__init__()
     self.kernel = variables(f"{path}/kernel", [size, units])
     self.bias = None
     if has_bias:
       self.bias = variables(f"{path}/bias", [units])
     self._activation = activation
+    self._inputs = Inputs(least_input)
     self._products: Products = FloatProducts()
-    self._prepared: tuple[tf.Tensor, ...] | None = None
+    self._rounded: tf.Tensor | Int8Kernel | None = None
 
-  def compute_in(self, products: Products, frozen: bool) -> None:
-    """Sets the precision of the product; the kernel of a frozen layer is rounded now, and not at each call."""
-    self._products, self._prepared = products, None
-    if frozen and products.rounds:
-      self._prepared = products.prepare(self.kernel)
+  def compute_in(self, products: Products, frozen: bool, largest: np.ndarray | None = None) -> None:
+    """Sets the precision of the product; the kernel of a frozen layer is rounded now, and not at each call.
+
+    `largest`: for int8, the largest absolute inputs that were seen, float32 [size]; None if none was seen.
+    """
+    self._products, self._rounded = products, None
+    if isinstance(products, Int8Products):
+      self._inputs = self._inputs._replace(largest=largest)
+      kernel = products.prepare(self.kernel, self.bias, self._inputs)
       if tf.distribute.has_strategy():  # a copy on each of its devices
-        self._prepared = tuple(tf.Variable(part, trainable=False) for part in self._prepared)
+        kernel = Int8Kernel(*[tf.Variable(part, trainable=False) for part in kernel])
+      self._rounded = kernel
+    elif frozen and products.rounds:
+      self._rounded = products.prepare(self.kernel)
+      if tf.distribute.has_strategy():
+        self._rounded = tf.Variable(self._rounded, trainable=False)
 
   @property
   def is_int8(self) -> bool:
@@ -55,12 +68,16 @@ class Dense(tf.Module):
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:
     """float32 [..., size] -> float32 [..., units]."""
-    kernel = self._prepared
-    if kernel is None:
-      kernel = self._products.prepare(self.kernel)
     # Rows in a single matrix let TensorFlow compute product, bias and activation as one operation.
     size, units = self.kernel.shape
-    outputs = self._products.dense(tf.reshape(rows, [-1, size]), kernel, self.bias, self._activation)
+    matrix = tf.reshape(rows, [-1, size])
+    if isinstance(self._products, Int8Products):
+      outputs = self._products.dense(matrix, self._rounded, self._inputs, self._activation)
+    else:
+      kernel = self._rounded
+      if kernel is None:
+        kernel = self._products.prepare(self.kernel)
+      outputs = self._products.dense(matrix, kernel, self.bias, self._activation)
     outputs = tf.reshape(outputs, tf.concat([tf.shape(rows)[:-1], [units]], axis=0))
     outputs.set_shape([*rows.shape[:-1], units])
     return outputs
@@ -130,8 +147,12 @@ class Tokens:
   """A row for each token: each position whose mask [batch, seq_len] is not 0."""
 
   def __init__(self, mask: tf.Tensor) -> None:
-    self._mask = mask
-    self._places = tf.cast(tf.where(mask > 0), tf.int32)
+    is_token = mask > 0
+    self._places = tf.cast(tf.where(is_token), tf.int32)
+    # The row of each position; padding has a row of 0 after those of tokens.
+    count = tf.shape(self._places)[0]
+    numbers = tf.reshape(tf.cumsum(tf.reshape(tf.cast(is_token, tf.int32), [-1])), tf.shape(mask)) - 1
+    self._rows = tf.where(is_token, numbers, count)[..., tf.newaxis]
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """[batch, seq_len, size] -> [tokens, size]."""
@@ -139,8 +160,8 @@ class Tokens:
 
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
     """[tokens, size] -> [batch, seq_len, size], 0 for padding."""
-    shape = tf.shape(self._mask)
-    return tf.scatter_nd(self._places, rows, [shape[0], shape[1], rows.shape[-1]])
+    # By gather_nd, in a third of the time of scatter_nd.
+    return tf.gather_nd(tf.pad(rows, [[0, 1], [0, 0]]), self._rows)
 
 
 class FirstTokens:

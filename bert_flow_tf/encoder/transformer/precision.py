@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -45,16 +46,14 @@ class FloatProducts:
     if self.rounds and _has_instructions(precision):
       self._product_dtype = self._dtype
 
-  def prepare(self, kernel: tf.Tensor) -> tuple[tf.Tensor, ...]:
+  def prepare(self, kernel: tf.Tensor) -> tf.Tensor:
     """Returns what `dense` needs of a kernel float32 [size, units]: the kernel in the type of the product."""
-    return (self._cast(kernel),)
+    return self._cast(kernel)
 
-  def dense(
-    self, rows: tf.Tensor, kernel: tuple[tf.Tensor, ...], bias: tf.Tensor | None, activation: str | None
-  ) -> tf.Tensor:
+  def dense(self, rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, activation: str | None) -> tf.Tensor:
     """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
     # Of one matrix, TensorFlow computes product, bias and activation as one operation.
-    outputs = tf.cast(tf.matmul(self._cast(rows), kernel[0]), tf.float32)
+    outputs = tf.cast(tf.matmul(self._cast(rows), kernel), tf.float32)
     if bias is not None:
       outputs = tf.nn.bias_add(outputs, bias)
     if activation is not None:
@@ -64,6 +63,26 @@ class FloatProducts:
   def _cast(self, values):
     """Returns a factor, rounded, in the type of the product."""
     return tf.cast(tf.cast(values, self._dtype), self._product_dtype)
+
+
+class WatchedProducts(FloatProducts):
+  """Products in float32 that remember the inputs of a layer.
+
+  Attributes:
+    largest: the largest absolute inputs, float32 [size]; None before the first product.
+  """
+
+  def __init__(self) -> None:
+    super().__init__()
+    self.largest: np.ndarray | None = None
+
+  def dense(self, rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, activation: str | None) -> tf.Tensor:
+    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size]; not in a graph."""
+    largest = tf.reduce_max(tf.abs(rows), axis=0).numpy()
+    if self.largest is not None:
+      largest = np.maximum(largest, self.largest)
+    self.largest = largest
+    return super().dense(rows, kernel, bias, activation)
 
 
 Products = FloatProducts | Int8Products

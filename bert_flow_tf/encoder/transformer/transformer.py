@@ -25,9 +25,12 @@ from bert_flow_tf.encoder.transformer.layers import (
   Variables,
   can_pack,
 )
-from bert_flow_tf.encoder.transformer.precision import make_products
+from bert_flow_tf.encoder.transformer.precision import WatchedProducts, make_products
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.io.files import Json
 
+# Number of texts of random tokens, and their tokens, that show which channels have large values.
+_RANDOM_TEXTS, _RANDOM_TOKENS = 16, 32
 # Summand of the logits of padding.
 _MASKED = -10000.0
 # MPNet's relative positions: number of buckets, and the distance from which all share the last bucket (Song et al.
@@ -115,11 +118,11 @@ class Transformer(tf.Module):
 
   @property
   def computed_weights(self) -> list[tf.Variable]:
-    """The variables that a graph reads: in int8 all but the kernels, which are its constants."""
+    """The variables that a graph reads: in int8 without those of dense layers, which are its constants."""
     constant = set()
     for layer in self.submodules:
       if isinstance(layer, Dense) and layer.is_int8 and layer is not self.projection:  # which `word_rows` reads
-        constant.add(id(layer.kernel))
+        constant.update(id(variable) for variable in layer.variables)
     return [weight for weight in self._weights if id(weight) not in constant]
 
   def compute_in(self, precision: str, frozen: bool) -> None:
@@ -128,9 +131,22 @@ class Transformer(tf.Module):
     `frozen`: whether the weights never change, so that they are cast to the precision once.
     """
     products = make_products(precision)
-    for layer in self.submodules:
-      if isinstance(layer, Dense):
-        layer.compute_in(products, frozen)
+    layers = [layer for layer in self.submodules if isinstance(layer, Dense)]
+    largest: list[np.ndarray | None] = [None] * len(layers)
+    if precision == INT8:
+      largest = self._largest_inputs(layers)
+    for layer, largest_of_layer in zip(layers, largest, strict=True):
+      layer.compute_in(products, frozen, largest_of_layer)
+
+  def _largest_inputs(self, layers):
+    """Returns the largest absolute inputs of each dense layer, float32 [size], for random tokens."""
+    watched = [WatchedProducts() for _ in layers]
+    for layer, products in zip(layers, watched, strict=True):
+      layer.compute_in(products, frozen=False)
+    length = min(_RANDOM_TOKENS, self.config.max_position_embeddings - self.config.first_position)
+    ids = np.random.default_rng(0).integers(self.config.vocab_size, size=[_RANDOM_TEXTS, length], dtype=np.int32)
+    self(tf.constant(ids), tf.ones_like(ids))
+    return [products.largest for products in watched]
 
   def __call__(
     self,

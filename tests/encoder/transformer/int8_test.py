@@ -23,34 +23,42 @@ def encoders():
 
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize(
-  ("activation", "has_bias"), [("gelu", True), ("gelu_new", True), ("tanh", False), (None, True)]
+  ("activation", "has_bias", "least"),
+  [("gelu", True, None), ("gelu_new", True, -0.2), ("tanh", False, -0.2), (None, True, None)],
 )
-def test_a_dense_layer_in_integers(activation, has_bias, in_graph):
+def test_a_dense_layer_in_integers(activation, has_bias, least, in_graph):
   """Against rounded factors in NumPy, for many rows, one and none; ranges differ by row and by channel."""
   rng = np.random.default_rng(0)
   kernel = np.float32(rng.normal(size=[96, 40]) * np.geomspace(0.01, 10, 40))
   kernel[:, 3] = 0
   bias = rng.normal(size=40).astype(np.float32) if has_bias else None
   products = int8.Int8Products()
-  prepared = products.prepare(tf.constant(kernel))
-  values, ranges, _ = (part.numpy() for part in prepared)
+  inputs = int8.Inputs(least)
+  prepared = products.prepare(tf.constant(kernel), bias, inputs)
+  values, ranges = prepared.values.numpy(), prepared.ranges.numpy()
   assert values.dtype == np.int8 and np.abs(values).max() == int8.largest_of_kernels()
   rounded_kernel = values * (ranges / 127)
   assert np.all(np.abs(rounded_kernel - kernel) <= 0.501 * ranges / 127)
 
   def dense(rows):
-    return products.dense(rows, prepared, bias, activation)
+    return products.dense(rows, prepared, inputs, activation)
 
   if in_graph:
     dense = tf.function(dense, [tf.TensorSpec([None, 96])], autograph=False)
   for n in (33, 1, 0):
     rows = rng.normal(size=[n, 96]) * np.geomspace(0.1, 100, n)[:, np.newaxis] + rng.normal(size=[n, 1])
-    rows[: n // 2] = np.maximum(rows[: n // 2], -0.1)
     rows[3:4] = 1
+    if least is not None:
+      rows = np.maximum(rows, least)
+      rows[4:5] = least
     rows = np.float32(rows)
-    smallest = rows.min(axis=1, keepdims=True)
-    steps = np.maximum(rows.max(axis=1, keepdims=True) - smallest, 1e-12) / 255
-    expected = (np.round((rows - smallest) / steps) * steps + smallest) @ rounded_kernel
+    if least is None:
+      steps = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-12) / 127
+      rounded = np.round(rows / steps) * steps
+    else:
+      steps = np.maximum(rows.max(axis=1, keepdims=True) - least, 1e-12) / 255
+      rounded = np.round((rows - least) / steps) * steps + least
+    expected = rounded @ rounded_kernel
     if has_bias:
       expected = expected + bias
     if activation:
@@ -60,6 +68,21 @@ def test_a_dense_layer_in_integers(activation, has_bias, in_graph):
     # A value between two steps may be rounded to either.
     allowed = 1.2 * steps * np.abs(kernel).max(axis=0) + 1e-4 * (1 + np.abs(rows).max(axis=1, keepdims=True))
     assert np.all(np.abs(found - expected) <= allowed)
+
+
+def test_a_large_channel_does_not_cost_the_others_their_digits():
+  """Without divisors, the error of these products is ten times as large."""
+  rng = np.random.default_rng(0)
+  rows, kernel = np.float32(rng.normal(size=[50, 96])), np.float32(rng.normal(size=[96, 40]))
+  rows[:, 7] *= 100
+  kernel[7] /= 100
+  errors = []
+  for largest in (None, np.abs(rows).max(axis=0)):
+    inputs = int8.Inputs(largest=largest)
+    products = int8.Int8Products()
+    found = products.dense(tf.constant(rows), products.prepare(tf.constant(kernel), None, inputs), inputs, None)
+    errors.append(np.abs(found - rows @ kernel).max())
+  assert errors[1] < 0.2 * errors[0]
 
 
 def test_states_are_near_float32s(encoders):
