@@ -88,8 +88,8 @@ ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 # Names of GELU's erf form.
 EXACT_GELU = ("gelu", "gelu_python")
-# Values below which no value of an activation is. GELU's minimum is -0.16997, and -0.17004 in the form by tanh.
-LEAST_VALUES = {"relu": 0.0, **dict.fromkeys(("gelu", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh"), -0.1701)}
+# Values below which no value of an activation is: GELU's minimum is -0.16997, and -0.17004 in the form by tanh.
+LEAST_VALUES = {"relu": 0.0, **dict.fromkeys([*EXACT_GELU, "gelu_fast", "gelu_new", "gelu_pytorch_tanh"], -0.1701)}
 # Keys of config.json that have a default, with BERT's.
 DEFAULTS = {
   "hidden_act": "gelu",

@@ -49,24 +49,18 @@ class Int8Kernel(NamedTuple):
     ranges: what 127 stands for in each output channel, float32 [units].
     summand: summand of the products, float32 [units].
     bias: summand of the layer, float32 [units].
-    divisors: divisors of the inputs, float32 [size]; or [] for none.
+    factors: factors of the inputs, float32 [size]; or [] for none.
   """
 
   values: tf.Tensor
   ranges: tf.Tensor
   summand: tf.Tensor
   bias: tf.Tensor
-  divisors: tf.Tensor
+  factors: tf.Tensor
 
 
 class Int8Products:
-  """Products of rows, quantized at each call, and of a kernel that is quantized once.
-
-  Attributes:
-    rounds: whether the factors are rounded.
-  """
-
-  rounds = True
+  """Products of rows, quantized at each call, and of a kernel that is quantized once."""
 
   def __init__(self) -> None:
     """Raises a ConfigError if this machine has no products of integers."""
@@ -74,11 +68,11 @@ class Int8Products:
 
   def prepare(self, kernel: tf.Tensor, bias: tf.Tensor | None, inputs: Inputs) -> Int8Kernel:
     """Returns what `dense` needs of a kernel float32 [size, units] and a bias float32 [units], None for 0."""
+    factors = tf.zeros([0])
     divisors = _divisors(inputs)
-    if divisors is None:
-      divisors = tf.zeros([0])
-    else:
+    if divisors is not None:
       kernel = kernel * divisors[:, tf.newaxis]
+      factors = tf.constant(1 / divisors)
     ranges = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=0), _SMALLEST_RANGE)
     values = tf.round(kernel * (self._largest / ranges))
     ranges *= _LARGEST / self._largest
@@ -90,27 +84,18 @@ class Int8Products:
       summand = sums * (-_ZERO / _LARGEST_OF_ROWS)
     else:
       bias = bias + sums * inputs.least
-    return Int8Kernel(tf.cast(values, tf.int8), ranges, summand, tf.identity(bias), divisors)
+    return Int8Kernel(tf.cast(values, tf.int8), ranges, summand, tf.identity(bias), factors)
 
   def dense(self, rows: tf.Tensor, kernel: Int8Kernel, inputs: Inputs, activation: str | None) -> tf.Tensor:
     """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
     # In few passes over the rows: next to products of integers, each costs.
-    if kernel.divisors.shape[0]:
-      rows /= kernel.divisors
-    if inputs.least is None:  # the range is the same on both sides of 0
-      largest = tf.maximum(tf.reduce_max(rows, axis=1, keepdims=True), -tf.reduce_min(rows, axis=1, keepdims=True))
-      ranges = tf.maximum(largest, _SMALLEST_RANGE) * (_LARGEST_OF_ROWS / _ZERO)
-      steps = _LARGEST_OF_ROWS / ranges
-      quantized = tf.cast(rows * steps + (_ZERO + 0.5), tf.uint8)
-    else:
-      ranges = tf.maximum(tf.reduce_max(rows, axis=1, keepdims=True) - inputs.least, _SMALLEST_RANGE)
-      steps = _LARGEST_OF_ROWS / ranges
-      quantized = tf.cast(rows * steps + (0.5 - inputs.least * steps), tf.uint8)
-    arguments = quantized, kernel.values, kernel.ranges, kernel.summand
+    if kernel.factors.shape[0]:
+      rows *= kernel.factors
+    quantized, ranges = _quantize(rows, inputs.least)
+    product = functools.partial(_product, is_constant=True)
     if tf.executing_eagerly():
-      products = _eager_product()(*arguments)
-    else:
-      products = _product(*arguments, is_constant=True)
+      product = _eager_product()
+    products = product(quantized, kernel.values, kernel.ranges, kernel.summand)
     scale = 1.0
     if activation in EXACT_GELU:
       scale = 0.5
@@ -123,6 +108,19 @@ class Int8Products:
     if activation is not None:
       return activate(activation, outputs)
     return outputs
+
+
+def _quantize(rows, least):
+  """Returns rows float32 [n, size] as uint8, and what 255 steps of theirs are, float32 [n, 1]."""
+  largest = tf.reduce_max(rows, axis=1, keepdims=True)
+  if least is None:  # as far on both sides of 0
+    largest = tf.maximum(largest, -tf.reduce_min(rows, axis=1, keepdims=True))
+    ranges = tf.maximum(largest, _SMALLEST_RANGE) * (_LARGEST_OF_ROWS / _ZERO)
+    steps = _LARGEST_OF_ROWS / ranges
+    return tf.cast(rows * steps + (_ZERO + 0.5), tf.uint8), ranges
+  ranges = tf.maximum(largest - least, _SMALLEST_RANGE)
+  steps = _LARGEST_OF_ROWS / ranges
+  return tf.cast(rows * steps + (0.5 - least * steps), tf.uint8), ranges
 
 
 def _divisors(inputs):
@@ -181,9 +179,7 @@ def _eager_product() -> tf.types.experimental.PolymorphicFunction:
   return tf.function(product, specs, autograph=False)
 
 
-def _product(
-  rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, summand: tf.Tensor, is_constant: bool
-) -> tf.Tensor:
+def _product(rows: tf.Tensor, kernel: tf.Tensor, ranges: tf.Tensor, summand: tf.Tensor, is_constant: bool) -> tf.Tensor:
   """uint8 [n, size] x int8 [size, units] * ranges [units] / (255 * 127) + summand -> float32 [n, units], in a graph.
 
   The operation has no public name; TensorFlow's optimizer puts it in the place of others. The documented

@@ -41,22 +41,25 @@ class Dense(tf.Module):
       self.bias = variables(f"{path}/bias", [units])
     self._activation = activation
     self._inputs = Inputs(least_input)
-    self._products: Products = FloatProducts()
-    self._rounded: tf.Tensor | Int8Kernel | None = None
+    self._products = FloatProducts()
+    self._rounded: tf.Tensor | None = None
+    self._int8: tuple[Int8Products, Int8Kernel] | None = None
 
   def compute_in(self, products: Products, frozen: bool, largest: np.ndarray | None = None) -> None:
     """Sets the precision of the product; the kernel of a frozen layer is rounded now, and not at each call.
 
     `largest`: for int8, the largest absolute inputs that were seen, float32 [size]; None if none was seen.
     """
-    self._products, self._rounded = products, None
+    self._rounded, self._int8 = None, None
     if isinstance(products, Int8Products):
       self._inputs = self._inputs._replace(largest=largest)
       kernel = products.prepare(self.kernel, self.bias, self._inputs)
       if tf.distribute.has_strategy():  # a copy on each of its devices
         kernel = Int8Kernel(*[tf.Variable(part, trainable=False) for part in kernel])
-      self._rounded = kernel
-    elif frozen and products.rounds:
+      self._int8 = products, kernel
+      return
+    self._products = products
+    if frozen and products.rounds:
       self._rounded = products.prepare(self.kernel)
       if tf.distribute.has_strategy():
         self._rounded = tf.Variable(self._rounded, trainable=False)
@@ -64,15 +67,16 @@ class Dense(tf.Module):
   @property
   def is_int8(self) -> bool:
     """Whether the product is of integers."""
-    return isinstance(self._products, Int8Products)
+    return self._int8 is not None
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:
     """float32 [..., size] -> float32 [..., units]."""
     # Rows in a single matrix let TensorFlow compute product, bias and activation as one operation.
     size, units = self.kernel.shape
     matrix = tf.reshape(rows, [-1, size])
-    if isinstance(self._products, Int8Products):
-      outputs = self._products.dense(matrix, self._rounded, self._inputs, self._activation)
+    if self._int8 is not None:
+      products, int8_kernel = self._int8
+      outputs = products.dense(matrix, int8_kernel, self._inputs, self._activation)
     else:
       kernel = self._rounded
       if kernel is None:
