@@ -28,7 +28,7 @@ if [ "${1:-}" = --small ]; then
 fi
 
 run() {  # arguments of Python; no row holds up the others for longer
-  timeout 150 "$python" "$@"
+  timeout 200 "$python" "$@"
 }
 
 devices() {
@@ -96,8 +96,8 @@ row "fit with XLA" "$score" fit xla --use_xla
 row "fit, MirroredStrategy" "$score" fit mirrored --distribution_strategy=mirrored
 row "fit, deterministic" "$score" fit deterministic --deterministic
 row "training, deterministic" 's/^two trainings, //p' train_twice
-row "golden files" '/ passed/p' golden
 row "export" 's/.* ([0-9]+ requests, 0 wrong answers).*/\1/p' measure serving --load_seconds=5
+row "golden files" '/ passed/p' golden
 
 echo
 echo "$table"
