@@ -185,8 +185,9 @@ def _with_flags(error, files):
       # k is the end of the flag's value.
       message = f": {message}" if argument == "k" else message.removeprefix(argument)
     for file in files:
-      if message.startswith((f"={file}:", f"={file},")):
-        flag, message = "", message.removeprefix("=")
+      start = re.match(rf"(=|: ){re.escape(file)}[:, ]", message)
+      if start:
+        flag, message = "", message.removeprefix(start[1])
   return flag + _ARGUMENT.sub(lambda match: _as_flag(match[1]), message)
 
 

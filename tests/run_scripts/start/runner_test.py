@@ -35,6 +35,7 @@ def exhausted(reason):
     ("verbosity=x: expected a number", "verbosity", "--verbosity=x: expected a number"),
     ("a: as exp_name=b, ./exp_name=c or other=d", None, "a: as --exp_name=b, ./exp_name=c or other=d"),
     ("verbosity=pairs.tsv: no such file", "verbosity", "pairs.tsv: no such file"),
+    ("verbosity: pairs.tsv does not exist", "verbosity", "pairs.tsv does not exist"),
   ],
 )
 def test_arguments_in_a_message_are_the_flags_that_a_user_types(monkeypatch, capsys, message, argument, line):
