@@ -30,15 +30,22 @@ OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
 # Others that take turns with ours in int8.
 _INT8_OTHERS = ("ONNX Runtime, int8", "OpenVINO, int8")
 MATRIX_RATE = "matrix rate"
-# BERT-base (Devlin et al. 2019, section 3), a BERT of all-MiniLM-L6-v2's shape, and ModernBERT-base (Warner et al.
-# 2024, table 4).
-MINILM = "minilm"
+# BERT-base and BERT-large (Devlin et al. 2019, section 3), a BERT of all-MiniLM-L6-v2's shape, and ModernBERT-base
+# (Warner et al. 2024, table 4).
+MINILM, LARGE = "minilm", "bert-large"
 SHAPES = {
   BERT: {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
     "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+  },
+  LARGE: {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
     "max_position_embeddings": 512,
   },
   MINILM: {
@@ -77,7 +84,7 @@ def matrix_rate() -> float:
 
 def write_random_encoder(folder: pathlib.Path, tokenizer_folder: str, shape: str = BERT) -> None:
   """Writes a Hugging Face folder of a shape that both TensorFlow and PyTorch load."""
-  model_type = BERT if shape == MINILM else shape
+  model_type = BERT if shape in (MINILM, LARGE) else shape
   files = EncoderFiles(pathlib.Path(tokenizer_folder))
   tokenizer = load_tokenizer(files)
   if model_type != BERT:  # which reads tokenizer.json alone

@@ -43,8 +43,8 @@ class BenchmarkSettings(Settings):
   encoder_sentences: int = setting(256, "Distinct sentences, drawn at random, that part encoder embeds.", minimum=1)
   architecture: str = setting(
     "bert",
-    "Random weights in part encoder: of BERT-base's, all-MiniLM-L6-v2's or ModernBERT-base's shape.",
-    choices=("bert", "minilm", "modernbert"),
+    "Random weights in part encoder: of BERT-base's, BERT-large's, all-MiniLM-L6-v2's or ModernBERT-base's shape.",
+    choices=("bert", "bert-large", "minilm", "modernbert"),
   )
   joined_sentences: int = setting(1, "Sentences that part encoder joins to one long text.", minimum=1)
   training_steps: int = setting(5, "Steps of a round in part training_step.", minimum=1)

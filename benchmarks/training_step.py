@@ -1,8 +1,8 @@
 """A step of training through the encoder (`benchmarks/run.py --benchmark=training_step`).
 
 Forward and backward for pairs of sentences drawn at random, each side padded to its own longest sentence, as in
-run_siamese. Packed (nothing but attention for padding) and padded take turns, and with `baseline` another checkout. CPU
-time is measured: other programs of the machine change it less than the wall clock.
+run_siamese. Packed (nothing but attention for padding) and padded take turns, and with `baseline` another checkout.
+Ratios are of CPU time: other programs of the machine change it less than the wall clock. On a GPU, the seconds count.
 """
 
 import contextlib
@@ -69,15 +69,16 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
 def to_result(benchmark: Any, batches: Any, rounds: dict[Any, Any]) -> tuple[dict[str, Any], str]:
   """Returns the JSON values and the table of `run`."""
-  seconds = {key: [answer["cpu_seconds"] for answer in answers] for key, answers in rounds.items()}
+  cpu = {key: [answer["cpu_seconds"] for answer in answers] for key, answers in rounds.items()}
   rows, values = [], []
-  for (name, size), cpu_seconds in seconds.items():
-    ratio = measure.median_ratio(cpu_seconds, seconds[PACKED, size])
+  for (name, size), cpu_seconds in cpu.items():
+    ratio = measure.median_ratio(cpu_seconds, cpu[PACKED, size])
+    seconds = [answer["seconds"] for answer in rounds[name, size]]
     losses = {answer["loss"] for answer in rounds[name, size]}
-    values.append(
-      {"method": name, "pairs": size, "cpu_seconds": cpu_seconds, "over_packed": ratio, "losses": [*losses]}
-    )
-    rows.append([f"{name}, {size} pairs", f"{measure.median(cpu_seconds):.3f}", f"{ratio:.2f}", f"{max(losses):.6f}"])
+    result = {"method": name, "pairs": size, "cpu_seconds": cpu_seconds, "seconds": seconds, "over_packed": ratio}
+    values.append({**result, "losses": [*losses]})
+    medians = [f"{measure.median(costs):.3f}" for costs in (seconds, cpu_seconds)]
+    rows.append([f"{name}, {size} pairs", *medians, f"{ratio:.2f}", f"{max(losses):.6f}"])
   shares = []
   for size, drawn in batches.items():
     sides = [list(map(len, side)) for batch in drawn for side in batch]
@@ -86,6 +87,6 @@ def to_result(benchmark: Any, batches: Any, rounds: dict[Any, Any]) -> tuple[dic
   name = benchmark.encoder.name
   if benchmark.settings.random_base:
     name = "random weights of BERT-base's shape"
-  header = ["", "CPU seconds per step", "this / packed", "loss of a batch without dropout"]
+  header = ["", "seconds per step", "CPU seconds per step", "this / packed", "loss of a batch without dropout"]
   table = measure.markdown_table(header, rows)
   return {"methods": values}, f"{table}\n\n{name}. Padding: {', '.join(shares)} pairs' positions."

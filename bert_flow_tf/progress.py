@@ -3,6 +3,7 @@
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 
 from absl import logging
 from tqdm import tqdm
@@ -14,6 +15,14 @@ def counted(number: float, noun: str, form: str = "") -> str:
   """Returns a number in a format and its noun, which has a regular plural: "1 epoch", "1,378 pairs"."""
   plural = "" if number == 1 else "s"
   return f"{number:{form}} {noun}{plural}"
+
+
+def listed(names: Sequence[str]) -> str:
+  """Returns names as a sentence lists them: "a", "a and b", "a, b and c"."""
+  *first, last = names
+  if not first:
+    return last
+  return f"{', '.join(first)} and {last}"
 
 
 def _is_notebook():

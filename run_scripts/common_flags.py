@@ -36,13 +36,15 @@ SettingsClass = TypeVar("SettingsClass")
 
 def define_settings(cls: type, only: Sequence[str] = (), **other_defaults: object) -> None:
   """Defines a flag for each field of a settings dataclass, or for some; `other_defaults` are the runner's own."""
-  # A setting's heading in --help is the part of the package that its dataclass belongs to.
+  # A setting's heading in --help is the part of the package that its dataclass belongs to, if it does.
+  package, part = cls.__module__.split(".")[:2]
   kinds = typing.get_type_hints(cls)
   for field in dataclasses.fields(cls):
     flag = field.metadata.get("flag", field.name)
     if flag and (not only or field.name in only):
       _define(flag, field, kinds[field.name], other_defaults.get(field.name, field.default))
-      help_page.put_under(flag, cls.__module__.split(".")[1])
+      if package == bert_flow_tf.__name__:
+        help_page.put_under(flag, part)
 
 
 def _define(flag, field, kind, default):

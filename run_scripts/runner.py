@@ -24,6 +24,8 @@ _FLAG_OF_ARGUMENT = {
   "exp_name": ("output", "exp_name", "output_parent_dir", "exp_name"),
   "revision": ("model_revision",),
 }
+# Name of an argument within a message, before "=".
+_ARGUMENT = re.compile(r"(?<![\w.'\"(=/-])(\w+)(?==)")
 # Values of boolean flags that may follow after a blank, as in the published commands.
 _BOOLEANS = ("0", "1", "true", "false", "True", "False")
 # {whether the runner saves its progress: advice to repeat an interrupted run}
@@ -67,7 +69,7 @@ def run(
       stream.reconfigure(errors="backslashreplace")  # the name of a file may have any bytes
   _print_and_exit(main)
   parse = functools.partial(_parse, take_arguments=take_arguments)
-  app.run(lambda _: sys.exit(_guarded(main, resumes)), flags_parser=parse)
+  app.run(lambda argv: sys.exit(_guarded(main, resumes, argv[1:])), flags_parser=parse)
 
 
 def _print_and_exit(main):
@@ -96,7 +98,7 @@ def _parse(argv, take_arguments):
     try:
       take_arguments(rest[1:])
     except BertFlowError as error:
-      sys.exit(_fail(_with_flag(error)))
+      sys.exit(_fail(_with_flags(error, rest[1:])))
   for flag in common_flags.runner_flags():
     if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
       sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))
@@ -120,8 +122,8 @@ def _joined(argv):
   return joined
 
 
-def _guarded(main, resumes=True):
-  """Calls `main` and returns the exit status."""
+def _guarded(main, resumes=True, files=()):
+  """Calls `main` and returns the exit status; `files` are the arguments without a flag."""
   # TensorFlow may turn an interrupt into another exception, so the signal itself is remembered.
   interrupted = False
   disk_full = f"the disk is full; free some space, and {_AGAIN[resumes]}"
@@ -138,12 +140,14 @@ def _guarded(main, resumes=True):
   try:
     main()
   except BertFlowError as error:
-    return _fail(_with_flag(error))
+    if _is_disk_full(error.__cause__):
+      return _fail(disk_full)
+    return _fail(_with_flags(error, files))
   except BrokenPipeError:  # ... | head
     help_page.close_output()
     return 0
   except OSError as error:  # a full disk, a name that is too long, a file without permission
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) or "requested and" in str(error):  # NumPy's has no number
+    if _is_disk_full(error):
       return _fail(disk_full)
     if error.filename and error.strerror:
       return _fail(f"{error.filename}: {error.strerror}")
@@ -163,16 +167,35 @@ def _guarded(main, resumes=True):
   return 0
 
 
-def _with_flag(error):
-  """Returns the error's message, with the flag in place of the argument's name that it begins with."""
-  message, argument = str(error), error.argument
+def _is_disk_full(error):
+  """Returns whether an error is of a write to a full disk."""
+  if not isinstance(error, OSError):
+    return False
+  return error.errno in (errno.ENOSPC, errno.EDQUOT) or "requested and" in str(error)  # NumPy's has no number
+
+
+def _with_flags(error, files):
+  """Returns the error's message, with flags in place of arguments' names; one of `files` stands without a flag."""
+  message, argument, flag = str(error), error.argument, ""
   if argument is not None and message.startswith(argument):
     names = [name for name in _FLAG_OF_ARGUMENT.get(argument, (argument,)) if name in FLAGS]
     if names:
       given = [*common_flags.given(names), names[-1]]
-      rest = f": {message}" if argument == "k" else message.removeprefix(argument)  # k is the end of the flag's value
-      return f"--{_name_as_given(given[0])}{rest}"
-  return message
+      flag = f"--{_name_as_given(given[0])}"
+      # k is the end of the flag's value.
+      message = f": {message}" if argument == "k" else message.removeprefix(argument)
+    for file in files:
+      start = re.match(rf"(=|: ){re.escape(file)}[:, ]", message)
+      if start:
+        flag, message = "", message.removeprefix(start[1])
+  return flag + _ARGUMENT.sub(lambda match: _as_flag(match[1]), message)
+
+
+def _as_flag(name):
+  """Returns --NAME for the name of one of the runner's flags, and other names as they are."""
+  if name in {flag.name for flag in common_flags.runner_flags()}:
+    return f"--{_name_as_given(name)}"
+  return name
 
 
 def _name_as_given(name):

@@ -24,11 +24,11 @@ class Recipe:
     Raises:
       ConfigError: the encoder cannot give the recipe's embedding.
     """
-    kind, rest = split_name(name)
+    kind, _ = split_name(name)
     if kind.has_only_vectors:
       reason = "has a single embedding; leave recipe out and choose a calibration"
     elif kind is STATIC and not self.static:
-      reason = f"has no transformer; take {rest}, or recipe=fast"
+      reason = "has no transformer; use recipe=fast, or an encoder with a transformer"
     elif self.static and kind is not STATIC:
       return f"{STATIC.prefix}{name}"
     else:

@@ -32,6 +32,11 @@ _FACTS = {
 class _Identity(abc.ABC):
   """Base of the two kinds of identity."""
 
+  @property
+  def remedy(self) -> str:
+    """What a user can do where another identity is given; the end of a message."""
+    return ""
+
   @abc.abstractmethod
   def to_dict(self) -> Json:
     """Returns JSON values, as a calibration's folder holds them."""
@@ -60,7 +65,7 @@ class _Identity(abc.ABC):
     lines.sort(key=lambda line: not line.startswith("weights_sha256"))
     if len(lines) > _SHOWN:
       lines[_SHOWN:] = [f"and {counted(len(lines) - _SHOWN, 'other difference')}"]
-    raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(lines)}{hint}", argument)
+    raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(lines)}{hint}{self.remedy}", argument)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +119,11 @@ class EncoderIdentity(_Identity):
       raise EncoderError(f"{where}: the identity of its encoder is damaged: {error}") from error
     facts["pooling"] = tuple(facts["pooling"])
     return cls(**facts, settings=settings)
+
+  @property
+  def remedy(self) -> str:
+    """See the base class."""
+    return f"; give the encoder and settings of the fit, with model={self.name}, or allow_other_encoder=True"
 
   def loading_settings(self) -> EncoderSettings:
     """Returns the settings with which the encoder is loaded again."""
@@ -198,4 +208,5 @@ def check_encoder(
     elif saved.differences(identity):
       logging.warning("%s: fitted on %s: %s", where, saved, "; ".join(saved.differences(identity)))
   if fitted.dim != dim:
-    raise EncoderError(f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}", argument)
+    message = f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}"
+    raise EncoderError(f"{message}; give the encoder of the fit, as model=", argument)

@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
+from bert_flow_tf.progress import counted
 
 # Sentences that are mixed, and mixtures of each. Between two draws of 600 sentences, scores differ by some 0.3.
 _SENTENCES, _DRAWS = 600, 3
@@ -37,7 +38,8 @@ def make_mixtures(ids: Sequence[np.ndarray], seed: int = 0, sentences: int = _SE
   # ones, and the score would prefer embeddings that do the same.
   pieces = [row[1:-1] for row in ids if len(row) > 2]
   if len(pieces) < 3:
-    raise DataError(f"sentences: {len(pieces)} different ones have words; expected at least 3, to mix them")
+    found = f"mixes sentences with each other, and got {counted(len(pieces), 'different sentence')} with words"
+    raise DataError(f"calibration=auto: {found}; give 3 or more, or choose another calibration", "calibration")
   frequencies = np.bincount(np.concatenate(list(map(np.unique, pieces))))
   weights = np.log((len(pieces) + 1) / (frequencies + 1))
   longest = max(map(len, pieces))

@@ -226,8 +226,8 @@ class Glow(FlowLayer):
     batch = self.prepared(rows_of(data, batch_size, steps))
     rows = check_rows(batch.numpy(), self.dim, FlowError)
     if len(rows) < 2 or (rows == rows[0]).all():
-      start = f"the flow starts from {len(rows)} rows that are all equal"
-      raise FlowError(f"embeddings: {start}; expected at least 2 different rows", "embeddings")
+      found = f"no two of {len(rows)} rows differ"
+      raise FlowError(f"embeddings: {found}; a flow starts from at least 2 different rows", "embeddings")
     # Rows are finite; their squares may not be.
     initialize_levels(self.levels, batch)
     if not np.isfinite(self.chain[0].logs.numpy()).all():

@@ -31,7 +31,7 @@ def sealed(
 def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str, Any]:
   """Returns the values of a JSON file without checksums; ValueError if a checksum differs, also of a folder's file."""
   if not isinstance(values, dict):
-    raise ValueError(f"expected an object, got {type(values).__name__}")
+    raise ValueError(f"expected an object, got {json.dumps(values)[:40]}")
   others = {name: value for name, value in values.items() if name != KEY}
   sums = values.get(KEY, {})
   if not isinstance(sums, dict):

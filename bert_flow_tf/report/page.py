@@ -13,11 +13,10 @@ from typing import TypeVar
 import numpy as np
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation import figures
 from bert_flow_tf.progress import counted
 from bert_flow_tf.report import result_files, sentences
-from bert_flow_tf.report.record import WRONG_VALUES, RunRecord, TaskRecord, read_record
+from bert_flow_tf.report.record import WRONG_VALUES, RunRecord, TaskRecord, not_results, read_record
 from bert_flow_tf.report.spectra import Spectra
 
 PAGE_FILE = "report.html"
@@ -75,7 +74,7 @@ def draw_page(folder: str | os.PathLike) -> pathlib.Path:
     text = page_text(record)
   except WRONG_VALUES as error:
     path = pathlib.Path(folder, result_files.RESULTS_FILE)
-    raise DataError(f"{path}: not the results of a run ({type(error).__name__}: {error})") from error
+    raise not_results(path, error) from error
   return result_files.write_text(folder, PAGE_FILE, text)
 
 

@@ -13,7 +13,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.data.tasks import KINDS, find_task, task_names
 from bert_flow_tf.encoder.kinds import public_name
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.evaluation.controls import CHARACTERS
 from bert_flow_tf.evaluation.result import TaskResult, right_order, task_result
 from bert_flow_tf.evaluation.task_scores import Encode, Evaluation
@@ -183,7 +183,7 @@ def read_record(folder: str | os.PathLike) -> RunRecord:
     reason = f"no {path.name} in it; expected the folder of a run, such as exp/NAME"
     raise ConfigError(f"input={os.fspath(folder)}: {reason}", "input") from error
   except (OSError, ValueError, TypeError) as error:
-    raise DataError(f"{path}: damaged, or not the results of a run ({error})") from error
+    raise DataError(f"{path}: damaged, or not the results of a run: {error}") from error
   if "senteval" in values:
     raise ConfigError(f"input={os.fspath(folder)}: scores on SentEval's tasks have no page", "input")
   if not values.get("results"):
@@ -191,7 +191,15 @@ def read_record(folder: str | os.PathLike) -> RunRecord:
   try:
     return _record(path.parent, values)
   except WRONG_VALUES as error:
-    raise DataError(f"{path}: not the results of a run ({type(error).__name__}: {error})") from error
+    raise not_results(path, error) from error
+
+
+def not_results(path: pathlib.Path, error: Exception) -> DataError:
+  """Returns the error of a results.json with wrong values, of which `error` is one of `WRONG_VALUES`."""
+  found = f"a wrong value ({one_line(error)})"
+  if isinstance(error, KeyError):
+    found = f"no entry {error}"
+  return DataError(f"{path}: not the results of a run: {found}; expected the file that bert-flow wrote")
 
 
 def _record(folder: pathlib.Path, values: dict[str, Any]) -> RunRecord:

@@ -10,6 +10,7 @@ from bert_flow_tf.data.task import BINARY, CLASSES
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation.result import BASELINES, TaskResult
 from bert_flow_tf.evaluation.task_scores import HEADLINE, WITH_FLOW, WITHOUT_FLOW
+from bert_flow_tf.progress import listed
 
 # Scores of a method on a split: key in results.json -> name in the table.
 SCORES = {
@@ -183,9 +184,9 @@ def _conclusion(result, prefix):
       equal.append(name)
   parts = []
   if better:
-    parts.append(f"better than {' and '.join(better)}")
+    parts.append(f"better than {listed(better)}")
   if equal:
-    parts.append(f"as good as {' and '.join(equal)}")
+    parts.append(f"as good as {listed(equal)}")
   if not parts:
     return []
   return [f"the string match is {' and '.join(parts)} on {prefix}{split}: {_REMEDY}"]

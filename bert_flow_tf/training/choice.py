@@ -70,7 +70,8 @@ def choose_calibration(
     fitted[name] = calibration
     scores[name] = mixtures.agreement(np.asarray(of_originals), np.asarray(of_mixed))
   if np.isnan(list(scores.values())).any():
-    raise CalibrationError("calibration=auto: the sentences do not differ after a calibration; expected more sentences")
+    message = "calibration=auto: the sentences do not differ after a calibration; give more sentences"
+    raise CalibrationError(message, "calibration")
 
   best_first = sorted(scores, key=lambda name: -scores[name])
   agreement = {name: scores[name] for name in best_first}

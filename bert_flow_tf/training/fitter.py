@@ -162,6 +162,7 @@ def settings_of_fit(spec: CalibrationSpec, given: Mapping[str, Any], dev: Any) -
 
 def check_flow(settings: FlowSettings, dim: int, num_pairs: int) -> int:
   """Checks what a flow's fit on embeddings [., dim] needs before anything is embedded; returns its number of steps."""
+  settings.check_start()
   check_arguments(settings.config, dim, settings.actnorm_init, settings.permutation, settings.seed, "float32")
   return num_steps(num_pairs, settings.train_batch_size, settings.epochs)
 
@@ -175,6 +176,7 @@ def make_trainer(
 ) -> Trainer:
   """Returns the trainer of a new flow for vectors [., dim]."""
   check_not_forked(TrainingError)
+  settings.check_start()
   flow_strategy = make_strategy(
     strategy or settings.distribution_strategy,
     settings.worker_wait_seconds,

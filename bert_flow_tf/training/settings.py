@@ -6,6 +6,7 @@ from typing import Any
 
 from bert_flow_tf.calibration.names import ALLOWED
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, FlowCorpus, default_epochs
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.config import FlowConfig, packaged_configs
 from bert_flow_tf.io.settings import Settings, check_positive, named_values, setting
 
@@ -78,6 +79,15 @@ class FlowSettings(Settings):
   def check(self) -> None:
     """Reads the configuration, so that an error comes before anything long."""
     self.config.to_dict()
+
+  def check_start(self) -> None:
+    """Raises a ConfigError if the actnorms start from data, and a batch has a single pair."""
+    if self.actnorm_init == "data" and self.train_batch_size < 2:
+      reason = "a flow starts from the different sentences of its first batch"
+      raise ConfigError(
+        f"train_batch_size={self.train_batch_size}: {reason}; expected 2 or more, or actnorm_init=glorot",
+        argument="train_batch_size",
+      )
 
   @functools.cached_property
   def config(self) -> FlowConfig:

@@ -11,7 +11,7 @@ from benchmarks.parts import Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.training.settings import FlowSettings
-from tests.testing import REPO
+from tests.testing import REPO, run_python
 
 SENTENCES = ["a dog", "a cat", "a dog .", "b", "dogs a a b . dog cat", "a cat cats ."]
 
@@ -29,6 +29,11 @@ def test_xla_pays_where_its_gain_makes_up_for_its_start():
   plain, xla = {"start_up_seconds": 5.0, "step_ms": 8.0}, {"start_up_seconds": 9.0, "step_ms": 4.0}
   assert step.break_even(plain, xla) == 1000
   assert step.break_even({"start_up_seconds": 5.0, "step_ms": 4.0}, xla) is None
+
+
+def test_help_lists_the_flags_of_the_benchmark():
+  page = run_python("benchmarks/run.py", "--help")
+  assert page.index("This command") < page.index("--repeats=N") < page.index("\nEncoder\n")
 
 
 def small(**embedding):
@@ -73,6 +78,6 @@ def test_a_training_step_computes_the_same_without_padding(tmp_path):
   benchmark = Benchmark(settings, DataSettings(), benchmark.embedding, benchmark.flow)
   result, text = training_step.run(benchmark)
   assert {values["method"] for values in result["methods"]} == {"packed", "padded", "baseline"}
-  losses = [float(line.split("|")[4]) for line in text.splitlines() if "pairs |" in line]
+  losses = [float(line.split("|")[5]) for line in text.splitlines() if "pairs |" in line]
   np.testing.assert_allclose(losses[:3], losses[0], atol=1e-5)
   assert "Padding: " in text

@@ -46,7 +46,7 @@ def test_settings_replace_parts_of_a_recipe(pairs):
 def test_recipes_that_an_encoder_does_not_have():
   with rejected(ConfigError, "recipe"):
     SentenceModel.from_pretrained("mini", recipe="best")
-  with rejected(ConfigError, "recipe"):
+  with rejected(ConfigError, "recipe", match="use recipe=fast"):
     SentenceModel.from_pretrained("static:mini", recipe="recommended")
   with rejected(ConfigError, "recipe"):
     SentenceModel.from_pretrained("saved_model:folder", recipe="fast")

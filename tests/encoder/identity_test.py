@@ -40,6 +40,7 @@ def test_differences(change, expected):
     with pytest.raises(EncoderError) as error:
       IDENTITY.check_same(other, "folder=exp/flow", "folder")
     assert error.value.argument == "folder" and all(part in str(error.value) for part in expected)
+    assert str(error.value).endswith(f"model={IDENTITY.name}, or allow_other_encoder=True")
   else:
     IDENTITY.check_same(other, "exp/flow")
 

@@ -68,5 +68,5 @@ def test_agreement_is_spearmans_correlation_of_cosines():
 
 
 def test_too_few_sentences():
-  with rejected(DataError, None):
+  with rejected(DataError, "calibration"):
     make_mixtures([*token_ids()[:2], np.array([CLS, SEP], np.int32)])

@@ -121,6 +121,10 @@ def test_folders_without_a_page(tmp_path):
       (tmp_path / "results.json").write_text(text)
     with rejected(error, "input" if error is ConfigError else None):
       page.draw_page(tmp_path)
+  for text, found in (('{"results": {"test": {}}}', "no entry 'data'"), ("null", "got null")):
+    (tmp_path / "results.json").write_text(text)
+    with rejected(DataError, None, match=found):
+      page.draw_page(tmp_path)
   assert not (tmp_path / "report.html").exists()
 
 

@@ -71,6 +71,7 @@ def test_gains_and_the_string_match():
   ("methods", "said"),
   [
     (WORSE, "better than the flow and as good as sn"),
+    ((*WORSE[:2], ("sn", 0.9), ("whitening", 0.9)), "better than the flow, sn and whitening"),
     (BETTER[:1], "better than the encoder"),
     ((("without_flow", 0.05),), "as good as the encoder"),
   ],

@@ -53,7 +53,7 @@ list.json :: --flow_model_config=@/list.json
 levels :: --flow_model_config=@/unknown.json
 use_fp16 :: --flow_model_config=@/fp16.json
 low_dim :: --calibration=whitening-6 --low_dim=4
-at least 2 different rows :: --train_batch_size=1
+--train_batch_size=1: a flow starts :: --train_batch_size=1
 no step :: --train_batch_size=100000
 no step :: --num_train_epochs=1e-9
 at step :: --flow_learning_rate=1e30 --exp_name=kept --save_checkpoints_steps=1

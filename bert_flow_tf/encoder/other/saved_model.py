@@ -22,6 +22,8 @@ from bert_flow_tf.encoder.pooling import OUTPUT, Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.word_piece import repair_surrogates
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
+from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import Json, read_json
@@ -66,7 +68,7 @@ class SavedModelEncoder(VectorEncoder):
     check_not_forked(EncoderError)
     name, output = settings.encoder_name, settings.saved_model_output
     self.name, self.folder = name, _find(name)
-    _check_undamaged(name, self.folder)
+    _check_export(name, self.folder)
     self._sha256 = _sha256_of(self.folder)
     self._loaded = _load(name, self.folder)
     function_name, function, output = _choose(name, self._loaded, output)
@@ -75,15 +77,18 @@ class SavedModelEncoder(VectorEncoder):
       vectors = function(tf.constant(_EXAMPLES))[output].numpy()
       alone = function(tf.constant(_EXAMPLES[:1]))[output].numpy()
     except Exception as error:  # of any operation
-      raise EncoderError(f"model={name}: its {function_name} fails on plain text ({first_line(error)})") from error
+      message = f"model={name}: its {function_name} fails on plain text ({first_line(error)})"
+      raise EncoderError(message, "model") from error
     if vectors.ndim != 2 or len(vectors) != len(_EXAMPLES) or not vectors.size:
       shape = f"of two texts has the shape {list(vectors.shape)}, expected [2, dim]"
-      raise EncoderError(f"model={name}: {output} of {function_name} {shape}; choose another saved_model_output")
+      message = f"model={name}: {output} of {function_name} {shape}; choose another saved_model_output"
+      raise EncoderError(message, "model")
     difference = np.abs(np.float32(alone) - np.float32(vectors[:1])).max()
     if difference > _MAX_DIFFERENCE * np.abs(np.float32(vectors)).max():
       raise EncoderError(
         f"model={name}: the vector that {function_name} gives to a text depends on the other texts of a call, or on "
-        "chance; save the model as it is for inference, a row for each text in their order"
+        "chance; save the model as it is for inference, a row for each text in their order",
+        "model",
       )
     self.hidden_size = vectors.shape[1]
 
@@ -151,7 +156,7 @@ class SavedModelEncoder(VectorEncoder):
         embeddings[batch] = self.of_text(tf.constant(encoded[batch])).numpy()
       except tf.errors.OpError as error:
         which = f"one of {len(batch)} texts, the first {texts[batch[0]][:60]!r}"
-        raise EncoderError(f"model={self.name}: it fails on {which} ({first_line(error)})") from error
+        raise EncoderError(f"model={self.name}: it fails on {which} ({first_line(error)})", "model") from error
       progress.update(len(batch))
       start += count
     return embeddings
@@ -185,14 +190,26 @@ def _find(name):
   return path
 
 
-def _check_undamaged(name, folder):
-  """Raises EncoderError if a file of an export differs from its checksum in metadata.json; others have none."""
+def _check_export(name, folder):
+  """Raises EncoderError if a file of an export differs from its checksum, or this machine lacks its precision.
+
+  Other SavedModels have no metadata.json, and pass.
+  """
   path = folder / "assets.extra" / "metadata.json"
+  if not path.is_file():
+    return
   try:
-    if path.is_file():
-      checksums.opened(read_json(path), folder)
+    contents = checksums.opened(read_json(path), folder)
   except (OSError, ValueError) as error:
     message = f"model={name}: damaged, {path.name}: {error}; {checksums.KEEP_CHANGES}"
+    raise EncoderError(message, "model") from error
+  if (contents.get("encoder") or {}).get("precision") != INT8:
+    return
+  try:
+    largest_of_kernels()
+  except ConfigError as error:
+    needs = "an x86 CPU, and no GPU (hide it with CUDA_VISIBLE_DEVICES=-1)"
+    message = f"model={name}: exported in int8, which needs {needs}; or export it with precision=float32"
     raise EncoderError(message, "model") from error
 
 

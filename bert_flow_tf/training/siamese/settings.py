@@ -131,9 +131,11 @@ class SiameseSettings(FlowSettings):
       raise ConfigError("num_examples=0: without labels only a flow is fitted; add flow and flow_loss", "num_examples")
 
   def check_flow(self) -> None:
-    """Raises a ConfigError if `flow_loss` comes without `flow`."""
+    """Raises a ConfigError if `flow_loss` comes without `flow`, or a flow cannot start."""
     if self.flow_loss and not self.flow:
       raise ConfigError("flow_loss: is the loss of a flow; add flow=1", argument="flow_loss")
+    if self.flow:
+      self.check_start()
 
 
 def siamese_name(prefix: str, task: str, embedding: EncoderSettings, settings: SiameseSettings) -> str:

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
+from bert_flow_tf.corpus.models import load_saved_model
+from bert_flow_tf.encoder.other import saved_model
+from bert_flow_tf.encoder.transformer.precisions import int8_error
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from tests.encoder.other import saved_models
 from tests.testing import rejected
@@ -167,6 +170,21 @@ def _broken(folder, tmp_path):
   }
   for name, (function, expected, *spec) in functions.items():
     yield saved_models.write_function(tmp_path / name, function, *spec), expected
+
+
+def test_an_export_in_int8_is_rejected_where_nothing_computes_it(folders, tmp_path, monkeypatch):
+  """Before the model is loaded."""
+
+  def largest_of_kernels():
+    raise int8_error("none here")
+
+  monkeypatch.setattr(saved_model, "largest_of_kernels", largest_of_kernels)
+  monkeypatch.setattr(saved_model, "_load", None)
+  folder = shutil.copytree(folders("write_callable"), tmp_path / "exported")
+  (folder / "assets.extra").mkdir()
+  (folder / "assets.extra" / "metadata.json").write_text('{"encoder": {"precision": "int8"}}')
+  with rejected(EncoderError, "saved_model", match="^saved_model=.*/exported: exported in int8, which needs"):
+    load_saved_model(str(folder))
 
 
 def test_bad_folders_get_one_sentence(folders, tmp_path):

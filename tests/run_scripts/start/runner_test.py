@@ -17,6 +17,12 @@ FULL = OSError(28, "No space left on device")
 RESUMES = "the same command resumes from what is saved"
 
 
+def unwritten():
+  error = ConfigError("flow.npz: cannot be written (No space left on device)")
+  error.__cause__ = FULL
+  return error
+
+
 def exhausted(reason):
   import tensorflow as tf
 
@@ -24,12 +30,34 @@ def exhausted(reason):
 
 
 @pytest.mark.parametrize(
+  ("message", "argument", "line"),
+  [
+    ("verbosity=x: expected a number", "verbosity", "--verbosity=x: expected a number"),
+    ("a: as exp_name=b, ./exp_name=c or other=d", None, "a: as --exp_name=b, ./exp_name=c or other=d"),
+    ("verbosity=pairs.tsv: no such file", "verbosity", "pairs.tsv: no such file"),
+    ("verbosity: pairs.tsv does not exist", "verbosity", "pairs.tsv does not exist"),
+  ],
+)
+def test_arguments_in_a_message_are_the_flags_that_a_user_types(monkeypatch, capsys, message, argument, line):
+  """A file of the command line that stands without a flag has none in the message, either."""
+  flag = types.SimpleNamespace(name="exp_name")
+  monkeypatch.setattr(runner.common_flags, "runner_flags", lambda: [flag])
+  monkeypatch.setattr(runner, "_name_as_given", lambda name: name)
+
+  def main():
+    raise ConfigError(message, argument)
+
+  assert runner._guarded(main, files=["pairs.tsv"]) == 1
+  assert capsys.readouterr().err == f"error: {line}\n"
+
+
+@pytest.mark.parametrize(
   ("make_error", "resumes", "status", "line"),
   [
-    (lambda: ConfigError("verbosity=x: expected a number", "verbosity"), True, 1, "--verbosity=x: expected a number"),
     (lambda: ConfigError("caf\u00e9 \x1b[2J"), True, 1, "caf\u00e9 \\x1b[2J"),
     (lambda: FULL, True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: FULL, False, 1, "the disk is full; free some space, and start the same command again"),
+    (unwritten, True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: OSError("9 requested and 2 written"), True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: OSError(36, "File name too long", "a"), True, 1, "a: File name too long"),
     (KeyboardInterrupt, True, 130, f"interrupted; {RESUMES}"),
