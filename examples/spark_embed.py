@@ -28,6 +28,7 @@ from bert_flow_tf.errors import BertFlowError
 @functools.cache
 def load_model(folder: str, threads: int) -> SentenceModel:
   """Loads a saved model, once per process, and lets TensorFlow and the tokenizer use `threads` threads."""
+  print(f"loading {folder} for {threads} threads", file=sys.stderr, flush=True)  # in the executor's log
   os.environ["RAYON_NUM_THREADS"] = str(threads)
   tf.config.threading.set_intra_op_parallelism_threads(threads)
   tf.config.threading.set_inter_op_parallelism_threads(threads)

@@ -32,13 +32,14 @@ SPARK = pathlib.Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 FILES, ROWS = 6, 150
 # An executor of two cores for each worker, which runs one task at a time; both have registered before the first task.
-# The log of events is text.
+# A busy machine loses no executor by its heartbeats. The log of events is text.
 OPTIONS = {
   "spark.task.cpus": "2",
   "spark.executor.memory": "512m",
   "spark.scheduler.minRegisteredResourcesRatio": "1",
   "spark.scheduler.maxRegisteredResourcesWaitingTime": "1h",
   "spark.cores.max": "4",
+  "spark.network.timeout": "10h",
   "spark.eventLog.enabled": "true",
   "spark.eventLog.compress": "false",
   "spark.eventLog.rolling.enabled": "false",
@@ -61,6 +62,7 @@ class Cluster:
     self._processes = []
     self._environment = {**os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK, "PYTHONPATH": str(REPO)}
     self._environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    self._environment["SPARK_DAEMON_JAVA_OPTS"] = "-Dspark.worker.timeout=36000"
 
   def start(self):
     """Starts the master and two workers of two cores; returns the master's URL and the workers."""
@@ -177,6 +179,10 @@ def test_killed_executor_costs_one_task_and_the_vectors_are_those_of_embed(clust
 
   ends = sorted(ends_of_tasks(next(events.iterdir())).values())
   assert ends == [["ExecutorLostFailure", "Success"], *[["Success"]] * (FILES - 1)]
+  # Each worker has loaded the model once, for the cores of a task.
+  logs = [path.read_text() for path in (tmp_path / "work").glob("app-*/*/stderr")]
+  loads = [log.count(f"loading {model} for 2 threads") for log in logs]
+  assert set(loads) <= {0, 1} and sum(loads) in (1, 2, 3)
   command = ["embed", f"--input={tmp_path / 'corpus/*'}", f"--flow_folder={model}", f"--output={tmp_path / 'expected'}"]
   run_python(REPO / "run_scripts/bert_flow.py", *command, "--id_column=id", "--output_format=parquet")
   expected, found = read_vectors(tmp_path / "expected"), read_vectors(output)
