@@ -18,8 +18,8 @@ from bert_flow_tf import SentenceModel, load_task
 from tests.testing import REPO, run_python
 from tools.soak.machines import descendants
 
-pyspark = pytest.importorskip("pyspark", reason="needs Spark: pip install pyspark pandas pyarrow")
-pytest.importorskip("pandas", reason="needs pandas, for Spark's functions in Python: pip install pandas")
+pyspark = pytest.importorskip("pyspark", reason="needs Spark: pip install pyspark 'pandas<3' pyarrow")
+pytest.importorskip("pandas", reason="needs pandas, for Spark's functions in Python: pip install 'pandas<3'")
 parquet = pytest.importorskip("pyarrow.parquet", reason="needs Parquet: pip install pyarrow")
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -158,7 +158,7 @@ def ends_of_tasks(path):
 def test_killed_executor_costs_one_task_and_the_vectors_are_those_of_embed(cluster, tmp_path):
   sentences = write_corpus(tmp_path / "corpus")
   model, output, events = tmp_path / "model", tmp_path / "vectors", tmp_path / "events"
-  SentenceModel.from_pretrained("mini").fit(sentences, "whitening").save(model)
+  SentenceModel.from_pretrained("mini").fit(sentences, "whitening-64").save(model)
   events.mkdir()
   master, workers = cluster.start()
   options = {**OPTIONS, "spark.eventLog.dir": events.as_uri()}
@@ -175,7 +175,7 @@ def test_killed_executor_costs_one_task_and_the_vectors_are_those_of_embed(clust
   wait_for(lambda: finished() == FILES - 1, job)
   send(signal.SIGKILL, [executor, *python])
   assert job.wait() == 0, cluster.output("job")
-  assert f"{output}: embeddings of 256 dimensions by mini+whitening" in cluster.output("job")
+  assert f"{output}: embeddings of 64 dimensions by mini+whitening-64" in cluster.output("job")
 
   ends = sorted(ends_of_tasks(next(events.iterdir())).values())
   assert ends == [["ExecutorLostFailure", "Success"], *[["Success"]] * (FILES - 1)]
@@ -194,10 +194,10 @@ def test_killed_executor_costs_one_task_and_the_vectors_are_those_of_embed(clust
 @pytest.mark.parametrize(
   ("wrong", "message"),
   [
-    ("--column=text", "`text`"),
-    ("--input=nowhere", "nowhere"),
-    ("--model=nowhere", "nowhere"),
-    ("--output=.", "exists"),
+    ("--column=text", "[UNRESOLVED_COLUMN"),
+    ("--input=nowhere", "[PATH_NOT_FOUND] Path does not exist"),
+    ("--model=nowhere", "folder: "),
+    ("--output=corpus", "[PATH_ALREADY_EXISTS]"),
   ],
 )
 def test_wrong_arguments_are_one_sentence(cluster, tmp_path, wrong, message):
@@ -206,5 +206,6 @@ def test_wrong_arguments_are_one_sentence(cluster, tmp_path, wrong, message):
   paths = ["--model=model", "--input=corpus", "--output=vectors"]
   job = cluster.submit("job", "local[1]", {"spark.ui.enabled": "false"}, *paths, wrong)
   assert job.wait() == 1
-  assert "Traceback" not in cluster.output("job")
-  assert message in cluster.output("job").splitlines()[-1]
+  output = cluster.output("job")
+  # Spark's log may repeat the message.
+  assert [line[: len(message)] for line in output.splitlines()].count(message) == 1 and "Traceback" not in output
