@@ -182,7 +182,7 @@ def test_killed_executor_costs_one_task_and_the_vectors_are_those_of_embed(clust
   # Each worker has loaded the model once, for the cores of a task.
   logs = [path.read_text() for path in (tmp_path / "work").glob("app-*/*/stderr")]
   loads = [log.count(f"loading {model} for 2 threads") for log in logs]
-  assert set(loads) <= {0, 1} and sum(loads) in (1, 2, 3)
+  assert max(loads) == 1
   command = ["embed", f"--input={tmp_path / 'corpus/*'}", f"--flow_folder={model}", f"--output={tmp_path / 'expected'}"]
   run_python(REPO / "run_scripts/bert_flow.py", *command, "--id_column=id", "--output_format=parquet")
   expected, found = read_vectors(tmp_path / "expected"), read_vectors(output)
