@@ -1,6 +1,6 @@
 """Embeds a column of Parquet files on a Spark cluster: all rows, with their embeddings, become Parquet files.
 
-    pip install bert-flow-tf pyspark 'pandas<3' pyarrow      # on each machine, next to Java 17 or later
+    pip install bert-flow-tf pyspark 'pandas<3' pyarrow      # on each machine, next to Java 17
     spark-submit --master=spark://HOST:7077 --conf spark.executor.cores=4 --conf spark.task.cpus=4 \
       examples/spark_embed.py --model=exp/NAME/flow --input=corpus --column=sentence --output=vectors
 
