@@ -28,6 +28,7 @@ NOT_RUN = (
     "dask (scheduler|worker)|DaskRunner|apache_beam|PortableRunner",
     "clusters: `tools.soak.cluster`",
   ),
+  ("docs/embedding.md", "spark-submit", "a cluster: `tests/examples/spark_embed_test.py`"),
   ("tools/soak/README.md", r"-m tools\.soak", "kills and damage for minutes to hours, partly as root"),
   ("", "^model_version_policy|^@inproceedings", "a setting of the server, and a citation"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
