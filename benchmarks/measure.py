@@ -8,6 +8,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -76,18 +77,22 @@ class Checkout(contextlib.AbstractContextManager):
     script = pathlib.Path(__file__).with_name("checkout.py")
     command = [sys.executable, "-P", script, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    self._root = root
+    self._root, self._errors = root, tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
     self._process: Any = subprocess.Popen(list(map(str, command)), cwd=root, text=True, env=environment, **pipes)
 
   def __exit__(self, *unused):
     self._process.communicate()
+    self._errors.close()
 
   def answer(self) -> dict[str, Any]:
     """Returns the next line of the process."""
     line = self._process.stdout.readline()
     if not line:
-      raise ConfigError(f"baseline={self._root}: its package cannot be measured; expected a checkout of this project")
+      self._errors.seek(0)
+      reason = self._errors.read().strip().rpartition("\n")[-1][:300]
+      expected = "expected a checkout of this project"
+      raise ConfigError(f"baseline={self._root}: its package cannot be measured ({reason}); {expected}")
     return json.loads(line)
 
   def ask(self, **command: Any) -> dict[str, Any]:

@@ -13,6 +13,8 @@ if ! command -v "$python" > /dev/null; then
   python3 -m venv .venv && .venv/bin/pip install -q -e '.[and-cuda,test]' || exit
 fi
 export PYTHONPATH=$PWD
+# Two processes share the GPU in a row below; without this the first would take all of its memory.
+export TF_FORCE_GPU_ALLOW_GROWTH=true
 folder=${OUT:-exp/gpu_check}
 mkdir -p "$folder"
 runs=$(mktemp -d)

@@ -59,8 +59,8 @@ class SiameseLosses:
   def embed(self, source: LabeledPairs, ids: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """Returns the embeddings, before the flow, of one side of `source.features`: float32 [batch, dim]."""
     ids, mask = source.tokens(ids)
-    # The published code computes padding, too.
-    packed = not self._settings.as_published
+    # The published code computes padding, too. So do GPUs, which are faster with it (docs/benchmarks.md).
+    packed = not self._settings.as_published and not tf.config.list_logical_devices("GPU")
     return self.encoder.pooled_batch(ids, mask, self._pooling, dropout_seed, packed)
 
   def __call__(self, source: LabeledPairs, features: Any, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
