@@ -52,9 +52,9 @@ _KNOWN = {
   "9845ab3632df": KnownEncoder("of this package, from scratch (`examples/pretrain_bert`)", _QNLI_MRPC),
   "7ad94e5cc99e": KnownEncoder(f"all-MiniLM-L6-v2 of sentence-transformers, unchanged: {_PAIRS}", _QNLI),
   "2c1051c1a4a3": KnownEncoder(f"all-mpnet-base-v2 of sentence-transformers, unchanged: {_PAIRS}", _QNLI),
-  "781c6308c315": KnownEncoder(
+  "72967a31d26b": KnownEncoder(
     "Universal Sentence Encoder, multilingual, version 3, with embeddings in 6 bits, written as a SavedModel "
-    "(docs/reproduction.md): trained on several tasks in 16 languages; its texts are not named",
+    "(tools/use_saved_model.py): trained on several tasks in 16 languages; its texts are not named",
     (),
   ),
 }
