@@ -2,8 +2,8 @@
 
 python -m tools.precisions DATA MODEL [PRECISION ...]
 
-A calibration is fitted on the sentences of the evaluated set; the flow's scores are means of seeds 0 to 2. Embeddings
-are kept in exp/precisions, so that a run that was stopped goes on.
+A calibration is fitted on the sentences of the evaluated set; the flow's scores are means of seeds 0 to 2. A folder of
+sentence-transformers is scored as it is. Embeddings are kept in exp/precisions, so that a run that was stopped goes on.
 """
 
 import pathlib
@@ -19,8 +19,9 @@ from bert_flow_tf.evaluation.task_scores import HEADLINE, scores_of_split
 
 _TASKS = ("STS-B", "SICK-R", "STS-12", "STS-13", "STS-14", "STS-15", "STS-16")
 _PRECISIONS = ("float32", "bfloat16", "int8")
-# (pooling, token weights): the paper's, and the recipe `recommended`.
-_EMBEDDINGS = (("avg-first-last", None), ("mix", "idf"))
+# (pooling, token weights): the paper's, and the recipe `recommended`; and the model's own.
+_EMBEDDINGS: tuple[tuple[str | None, str | None], ...] = (("avg-first-last", None), ("mix", "idf"))
+_OWN = ((None, None),)
 # {calibration: settings of its fits}
 _FITS: dict[str | None, list[dict[str, int]]] = {None: [{}], "whitening": [{}], "soft-whitening": [{}]}
 _FITS["flow"] = [{"seed": seed} for seed in range(3)]
@@ -47,8 +48,11 @@ def main(data_dir: str, name: str, precisions: Sequence[str]) -> None:
   """Prints a row per calibration, embedding and precision, as Markdown: scores, and differences from the first row."""
   print(f"| {name} | precision | {' | '.join(_TASKS)} | largest |\n| --- | --- |{' ---: |' * (len(_TASKS) + 1)}")
   tasks = [load_task(task, data_dir) for task in _TASKS]
-  for calibration, fits in _FITS.items():
-    for pooling, token_weights in _EMBEDDINGS:
+  calibrations, embeddings = _FITS, _EMBEDDINGS
+  if (pathlib.Path(name) / "modules.json").exists():
+    calibrations, embeddings = {None: [{}]}, _OWN
+  for calibration, fits in calibrations.items():
+    for pooling, token_weights in embeddings:
       settings = {"sentence_embedding_type": pooling, "token_weights": token_weights, "max_seq_length": 64}
       expected: np.ndarray | None = None
       for precision in precisions:
@@ -63,7 +67,7 @@ def main(data_dir: str, name: str, precisions: Sequence[str]) -> None:
         else:
           shown = [f"{value:+.2f}" for value in scores - expected]
           largest = f"{np.abs(scores - expected).max():.2f}"
-        method = f"{pooling}, {calibration or 'uncalibrated'}"
+        method = f"{pooling or 'as it is'}, {calibration or 'uncalibrated'}"
         print(f"| {method} | {precision} | {' | '.join(shown)} | {largest} |", flush=True)
 
 
