@@ -5,6 +5,7 @@ nearest rows are found by all cosines.
 """
 
 import dataclasses
+import importlib.util
 import math
 import types
 
@@ -43,6 +44,11 @@ def import_faiss() -> types.ModuleType:
   return faiss
 
 
+def has_faiss() -> bool:
+  """Returns whether FAISS is installed."""
+  return importlib.util.find_spec("faiss") is not None
+
+
 def takes_lists(index: str, products: float) -> bool:
   """Returns whether a choice among `INDEXES` means inverted lists, where exact cosines take so many products."""
   if index not in INDEXES:
@@ -52,13 +58,10 @@ def takes_lists(index: str, products: float) -> bool:
   minutes = products / _PRODUCTS_PER_MINUTE
   if index != AUTO or minutes <= 1:
     return index == IVF
-  try:
-    import_faiss()
-  except ConfigError:
+  if not has_faiss():
     expected = f"every pair is compared, which takes about {counted(round(minutes), 'minute', ',')} on two cores"
     logging.info("%s; an index is faster: %s", expected, install_command("search"))
-    return False
-  return True
+  return has_faiss()
 
 
 def sample_of(n: int) -> np.ndarray:
@@ -105,6 +108,12 @@ class InvertedLists:
     """Returns FAISS's bytes of the lists."""
     return import_faiss().serialize_index(self.index).tobytes()
 
+  def empty(self) -> "InvertedLists":
+    """Returns lists of the same centroids, without rows."""
+    copy = self.of_bytes(self.to_bytes(), "")
+    copy.index.reset()
+    return copy
+
   @property
   def lists(self) -> int:
     """Number of lists."""
@@ -116,6 +125,14 @@ class InvertedLists:
   def add(self, rows: np.ndarray, ids: np.ndarray) -> None:
     """Adds rows of length 1, float32 [m, dim], under ids, int64 [m]."""
     self.index.add_with_ids(rows, ids)
+
+  def codes(self, rows: np.ndarray) -> np.ndarray:
+    """Returns the lists and the 8 bits of rows of length 1, uint8 [m, bytes]."""
+    return self.index.sa_encode(rows)
+
+  def add_codes(self, codes: np.ndarray) -> None:
+    """Adds rows by their codes, under the next ids."""
+    self.index.add_sa_codes(codes, np.arange(len(self), len(self) + len(codes)))
 
   def add_all(self, rows: UnitRows, first: int = 0, show_progress_bar: bool = False) -> None:
     """Adds rows, whose ids are their positions after `first`."""

@@ -126,6 +126,18 @@ def search_embeddings(
   array = unit_rows(corpus_embeddings, "corpus_embeddings")
   corpus = UnitRows([array], array.shape[1], is_unit=True)
   queries = unit_rows(np.atleast_2d(np.asarray(query_embeddings)), "query_embeddings", corpus.dim)
+  return search_rows(queries, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def search_rows(
+  queries: np.ndarray,
+  corpus: UnitRows,
+  top_k: int,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+  show_progress_bar: bool = False,
+) -> Neighbors:
+  """Returns the rows nearest to queries of length 1, float32 [m, dim]; other arguments as in `search_embeddings`."""
   k = min(top_k, len(corpus))
   scores = np.zeros([len(queries), k], np.float32)
   rows = np.zeros([len(queries), k], np.int64)

@@ -11,7 +11,7 @@ import pytest
 from bert_flow_tf import SentenceModel
 from run_scripts.bert_flow import COMMANDS
 from run_scripts.run_dedupe import is_known
-from tests.neighbors_test import all_cosines
+from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python
 
@@ -198,7 +198,7 @@ def test_help_starts_without_tensorflow(ran):
     assert (status, err, has_tensorflow) == (0, "", False), command
     assert f"\n  bert-flow {command} " in out and "run_" not in re.sub(r"do_\w+|--\w+", "", out), command
     names = re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE)
-    reads_files = command not in ("calibrate", "convert", "report")
+    reads_files = command not in ("calibrate", "convert", "index", "report")
     assert ("max_record_bytes" in names) == reads_files, command
     assert len(names) == len(set(names)) > 0, command
   assert results["help fit"] == results["fit --help"]
