@@ -69,9 +69,9 @@ def is_known(model: "SentenceModel", texts: list[str]) -> np.ndarray:
   if unknown is None:
     return np.ones(len(texts), bool)
   # The mark of a word's start alone is no piece of it.
-  nothing = [unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids]
+  nothing = {unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids}
   ids = tokenizer(texts, model.max_seq_length, warn=False)
-  return np.array([not np.isin(row, nothing).all() for row in ids], bool)
+  return np.array([not nothing.issuperset(row.tolist()) for row in ids], bool)
 
 
 def kept_rows(model: "SentenceModel", sentences: list[str], with_text: np.ndarray) -> np.ndarray:

@@ -142,7 +142,7 @@ class _ListedKept:
   def __init__(self, rows, positions, lowest):
     self._rows, self._positions = rows, positions
     compared = rows.select(positions)
-    self._lists = InvertedLists.train(compared)
+    self._lists = InvertedLists.train(compared, fast=True)
     self._lists.tune(compared, lowest=lowest)
 
   def add(self, rows, numbers):
