@@ -29,7 +29,7 @@ _RECALL, _MIN_PAIRS = 0.995, 200
 _ROWS_PER_CENTROID = 40
 # Rows from which on 2 bits, whose tables need rows, are worth their time; candidates that get exact cosines; and how
 # much 2 bits change the cosines of near-duplicates, by up to 0.18 in 1,500 pairs of `static:mini`.
-_MIN_ROWS, _CANDIDATES, _MARGIN = 1024, 32, 0.2
+_MIN_ROWS, _CANDIDATES, _MARGIN = 1024, 32, 0.4
 # Cosines of the same rows differ by less.
 _ROUNDING = 1e-6
 # Queries whose candidates are compared at once.
