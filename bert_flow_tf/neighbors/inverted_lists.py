@@ -24,7 +24,7 @@ _PRODUCTS_PER_MINUTE = 1.7e12
 # Rows by which recall is measured, and nearest rows of each.
 SAMPLE, _NEIGHBORS = 1000, 10
 # Share of the pairs of the sample that searches find; pairs of the sample that decide at the least.
-_RECALL, _MIN_PAIRS = 0.995, 200
+_RECALL, _MIN_PAIRS = 0.99, 200
 # Rows per centroid by which centroids are found; fewer rows have fewer centroids.
 _ROWS_PER_CENTROID = 40
 # Rows from which on 2 bits, whose tables need rows, are worth their time; candidates that get exact cosines; and how
