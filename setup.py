@@ -45,7 +45,7 @@ SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1
 BEAM = ["apache-beam==2.77.*"]
 
 # The index of search and dedupe.
-SEARCH = ["faiss-cpu>=1.9,<2"]
+SEARCH = ["faiss-cpu>=1.15,<2"]
 
 # fsspec's file systems of gs:// and s3://.
 STORES = {"gcs": ["gcsfs>=2024.2"], "s3": ["s3fs>=2024.2"]}
