@@ -9,6 +9,7 @@ import importlib.util
 import logging as std_logging
 import math
 import types
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -82,7 +83,7 @@ class InvertedLists:
     recall: share of the nearest rows of a sample that searches find; NaN before it is measured.
   """
 
-  index: object
+  index: Any  # FAISS has no types
   probes: int = 1
   recall: float = math.nan
 
@@ -211,7 +212,8 @@ class InvertedLists:
       self.probes = int(np.quantile(ranks, _RECALL, method="higher")) + 1
     if lowest is None:
       found = self.search(queries, rows, exact.rows.shape[1])
-      self.recall = float(np.mean(found.scores >= exact.scores[:, -1:] - _ROUNDING))
+      others = found.scores[:, min(1, found.scores.shape[1] - 1) :]  # the nearest row is the row itself
+      self.recall = float(np.mean(others >= exact.scores[:, -1:] - _ROUNDING))
 
   def _ranks(self, queries, query, others):
     """Returns how many centroids are nearer to the queries of these numbers than the centroids of other rows."""

@@ -240,6 +240,8 @@ def test_in_memory(tmp_path):
   loaded.add(rows[:5])
   loaded.save(tmp_path / "saved")
   assert len(SentenceIndex.load(tmp_path / "saved")) == 405
+  SentenceIndex.build(rows[:1]).save(tmp_path / "one")
+  assert SentenceIndex.load(tmp_path / "one").search(rows[0], 3).rows.tolist() == [[0]]
   (tmp_path / "other").mkdir()
   (tmp_path / "other/notes.txt").write_text("mine")
   with rejected(ConfigError, "folder", match="other files than an index"):

@@ -7,7 +7,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.neighbors import inverted_lists, near_duplicates
 from bert_flow_tf.neighbors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
 from bert_flow_tf.neighbors.unit_rows import UnitRows
-from tests.neighbors.nearest_test import ROUNDING, all_cosines
+from tests.neighbors.nearest_test import ROUNDING
 from tests.testing import rejected
 
 
@@ -16,6 +16,12 @@ def clustered(n, dim, noise, seed=0):
   rng = np.random.default_rng(seed)
   rows = np.repeat(rng.normal(size=[n // 4, dim]), 4, axis=0) + noise * rng.normal(size=[n, dim])
   return (rng.permutation(rows) * rng.uniform(0.5, 2, size=[n, 1])).astype(np.float32)
+
+
+def all_cosines(a, b):
+  """All cosines [m, n], by float64; 0 for a row of zeros."""
+  units = [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30) for rows in map(np.float64, (a, b))]
+  return units[0] @ units[1].T
 
 
 @pytest.mark.parametrize("dim", [16, 21])

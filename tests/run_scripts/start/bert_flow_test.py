@@ -125,7 +125,7 @@ WRONG = {
   "search corpus.txt query --index=hnsw": "--index",
   "search --vectors=. query --column=a": "--column: has no use with vectors",
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
-  "dedupe corpus.txt --vectors=.": "--input: has no use with vectors",
+  "dedupe --vectors=. corpus.txt": "--input: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
   "dedupe corpus.txt --recipe=fast --output=corpus.txt": "is the input, on which soft-whitening is fitted",
 }
