@@ -51,7 +51,10 @@ def check_vectors_flags(names: list[str]) -> None:
   """Raises a ConfigError if flags that decide the vectors, or these, are given with --vectors."""
   if FLAGS.vectors is None:
     return
-  names = [*names, "input", "input_format", "column", "header", "max_record_bytes", "allow_other_encoder"]
+  if FLAGS.input:
+    message = f"input={','.join(FLAGS.input)[:200]}: has no use with vectors, which are compared; leave one out"
+    raise ConfigError(message, argument="input")
+  names = [*names, "input_format", "column", "header", "max_record_bytes", "allow_other_encoder"]
   names += ["recipe", "calibration", *common_flags.encoder_flags((LOADING, POOLING), leave_out=["model_cache_dir"])]
   common_flags.reject(names, "has no use with vectors, which are embedded already; leave one out")
 

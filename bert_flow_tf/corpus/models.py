@@ -13,7 +13,7 @@ from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.kinds import SAVED_MODEL
 from bert_flow_tf.encoder.sentence_encoder import load_encoder_of
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.model import SentenceModel
@@ -69,10 +69,14 @@ def load_model_of(
   encoder, arguments = load_encoder_of(identity, where, model, cache_dir)
   if calibration_folder is None:
     calibration_folder = vectors.manifest.get("calibration", {}).get("folder")
-  if calibration_folder is None:
-    loaded = SentenceModel(encoder, **arguments)
-  else:
-    loaded = SentenceModel.load(calibration_folder, model=encoder, allow_other_encoder=True, **arguments)
+  try:
+    if calibration_folder is None:
+      loaded = SentenceModel(encoder, **arguments)
+    else:
+      loaded = SentenceModel.load(calibration_folder, model=encoder, allow_other_encoder=True, **arguments)
+  except BertFlowError as error:
+    message = f"{where}: embedded by another encoder or calibration than {encoder.name} ({error}); take the same model"
+    raise EncoderError(message, argument="vectors") from error
   check_embedder(vectors.manifest["settings"]["embedder"], loaded, where)
   return loaded
 

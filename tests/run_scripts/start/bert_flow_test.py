@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
+from bert_flow_tf.corpus.models import load_model_of
+from bert_flow_tf.corpus.vectors import VectorFolder
+from bert_flow_tf.errors import EncoderError
 from run_scripts.bert_flow import COMMANDS
 from run_scripts.run_dedupe import is_known
 from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
-from tests.testing import REPO, finished_python
+from tests.testing import REPO, finished_python, rejected
 
 pytestmark = pytest.mark.packages
 HAS_FAISS = importlib.util.find_spec("faiss") is not None
@@ -125,7 +128,7 @@ WRONG = {
   "search corpus.txt query --index=hnsw": "--index",
   "search --vectors=. query --column=a": "--column: has no use with vectors",
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
-  "dedupe --vectors=. corpus.txt": "--input: has no use with vectors",
+  "dedupe --vectors=. corpus.txt": "--input=corpus.txt: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
   "dedupe corpus.txt --recipe=fast --output=corpus.txt": "is the input, on which soft-whitening is fitted",
 }
@@ -165,6 +168,8 @@ if HAS_FAISS:
   RIGHT |= {
     "embed corpus.csv --column=text --id_column=id --output=vectors": "",
     "search --vectors=vectors The_dog --top_k=2": "",
+    "embed corpus.csv --column=text --output=calibrated --flow_folder=fitted/mean": "",
+    "search --vectors=calibrated The_dog --top_k=5": "",
     "index vectors": "",
     "search --vectors=vectors The_dog --top_k=2 --output=of_index.tsv": "",
     "dedupe --vectors=vectors --threshold=0.999 --index=ivf": "",
@@ -247,7 +252,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
-    written |= {"vectors", "of_index.tsv"}
+    written |= {"vectors", "calibrated", "of_index.tsv"}
   assert {path.name for path in folder.iterdir()} == names | written
 
 
@@ -397,3 +402,14 @@ def test_vectors_and_their_index(ran, model):
   exact, by_index = "search corpus.txt The_dog --top_k=1", "dedupe corpus.txt --threshold=0.999"
   for line in (exact, by_index):
     assert results[f"{line} --index=ivf"][1] == results[line][1]
+  # By the calibration of the manifest, and no other.
+  calibrated = SentenceModel.load(folder / "fitted/mean")
+  cosines = all_cosines(calibrated.encode(["The_dog"]), calibrated.encode(SENTENCES))[0]
+  printed = [line.split("\t") for line in results["search --vectors=calibrated The_dog --top_k=5"][1].splitlines()]
+  expected = [cosines[int(name) - 1] for _, name in printed]
+  np.testing.assert_allclose([float(cosine) for cosine, _ in printed], expected, atol=2e-6)
+  vectors = VectorFolder.open(str(folder / "vectors"))
+  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256 None, now"):
+    load_model_of(vectors, calibration_folder=str(folder / "fitted/mean"))
+  with rejected(EncoderError, "vectors", match="another encoder or calibration"):
+    load_model_of(VectorFolder.open(str(folder / "calibrated")), model="mini")
