@@ -44,6 +44,9 @@ SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1
 # This version accepts the protobuf of TensorFlow, 6.31 or later.
 BEAM = ["apache-beam==2.77.*"]
 
+# The index of search and dedupe.
+SEARCH = ["faiss-cpu>=1.15,<2"]
+
 # fsspec's file systems of gs:// and s3://.
 STORES = {"gcs": ["gcsfs>=2024.2"], "s3": ["s3fs>=2024.2"]}
 
@@ -51,6 +54,7 @@ TEST = [
   *TABLES,
   *SERVING,
   *BEAM,
+  *SEARCH,
   "pytest>=8,<10",
   "pytest-xdist>=3.6,<4",
   "ruff==0.17.*",
@@ -70,6 +74,7 @@ EXTRAS = {
   "tables": TABLES,
   "serving": SERVING,
   "beam": BEAM,
+  "search": SEARCH,
   **STORES,
   "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1,<2", "ruff==0.17.*"],
   # With the last transformers that has TFBertModel, which proves our numbers.

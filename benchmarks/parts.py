@@ -22,6 +22,7 @@ TITLES = {
   "startup": "From the import to the first sentence",
   "static": "Sentences per second of the static encoder",
   "serving": "A served model",
+  "duplicates": "Near-duplicates of a large file",
 }
 ALL = "all"
 
@@ -37,8 +38,8 @@ class BenchmarkSettings(Settings):
   dim: int = setting(768, "Dimensions of the embeddings in part step.", minimum=1)
   other_python: str | None = setting(
     None,
-    "Python that has sentence-transformers and ONNX Runtime, for part encoder, or model2vec, for part static; default: "
-    "this one.",
+    "Python that has sentence-transformers and ONNX Runtime, for part encoder, model2vec, for part static, or semhash, "
+    "for part duplicates; default: this one.",
   )
   encoder_sentences: int = setting(256, "Distinct sentences, drawn at random, that part encoder embeds.", minimum=1)
   architecture: str = setting(
@@ -53,6 +54,10 @@ class BenchmarkSettings(Settings):
     None, "Root of another checkout of this project, which parts training_step and startup measure in turns."
   )
   load_seconds: float = setting(60.0, "Seconds for which 32 clients send requests in part serving.", minimum=1.0)
+
+  corpus: str | None = setting(None, "File of sentences, one per line, of part duplicates.")
+  lines: int = setting(1_000_000, "Sentences of part duplicates; lines are repeated with numbers.", minimum=2)
+  part: int = setting(100_000, "Sentences of part duplicates that are compared by all cosines.", minimum=2)
 
   def __post_init__(self) -> None:
     super().__post_init__()

@@ -42,7 +42,9 @@ def main() -> None:
   folder.mkdir(parents=True, exist_ok=True)
   about = {"flags": common_flags.values(), "cores": measure.cores(), "machine": platform.machine()}
   about["versions"] = common_flags.versions()
-  for name in TITLES if settings.benchmark == ALL else [settings.benchmark]:
+  # Part duplicates needs a file.
+  all_parts = [name for name in TITLES if name != "duplicates" or settings.corpus]
+  for name in all_parts if settings.benchmark == ALL else [settings.benchmark]:
     before = measure.load()
     result, text = importlib.import_module(f"benchmarks.{name}").run(benchmark)
     about |= {"load_before": before, "load_after": measure.load()}

@@ -1,12 +1,12 @@
-"""Process that measures other programs for `benchmarks/run.py --benchmark=encoder` and `--benchmark=static`.
+"""Process that measures other programs for `benchmarks/run.py`, parts encoder, static and duplicates.
 
 Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
 package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
 and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ..., "peak_bytes": ..., "version": ...} or
 {"skipped": reason}.
 
-Arguments: folder of a Hugging Face BERT, or for model2vec of rows.npy and tokenizer.json, with sentences.json, a list;
-max_seq_length; number of threads.
+Arguments: folder of a Hugging Face BERT, for model2vec of rows.npy and tokenizer.json, or for semhash of vectors.npy,
+with sentences.json, a list; max_seq_length; number of threads.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import numpy as np
 
 INSTALL = (
   "pip install torch sentence-transformers onnxruntime onnx onnxscript; for int8: openvino nncf; for static encoders: "
-  "model2vec"
+  "model2vec; for duplicates: semhash"
 )
 # Sentences by which OpenVINO's quantization finds the ranges of activations.
 _CALIBRATION_SENTENCES = 96
@@ -145,6 +145,40 @@ class Model2Vec:
     return self.model.encode(sentences, batch_size=batch_size)
 
 
+class SemHash:
+  """semhash with its defaults, on embeddings that are there."""
+
+  def __init__(self, folder: str, max_seq_length: int, threads: int) -> None:
+    del max_seq_length, threads
+    import semhash
+    import semhash.version
+
+    self.version = f"semhash {semhash.version.__version__}"
+    self.class_ = semhash.SemHash
+    self.vectors = np.load(f"{folder}/vectors.npy")
+
+  def encode(self, sentences: list[str], batch_size: int) -> np.ndarray:
+    """Returns whether each sentence is kept, bool [n]; of the first few ones if `batch_size` is positive."""
+    if batch_size:
+      sentences = sentences[:100]
+    positions = {sentence: row for row, sentence in reversed(list(enumerate(sentences)))}
+    result = self.class_.from_records(sentences, model=_Vectors(self.vectors, positions)).self_deduplicate(0.9)
+    is_kept = np.zeros(len(sentences), bool)
+    is_kept[[positions[sentence] for sentence in result.selected]] = True
+    return is_kept
+
+
+class _Vectors:
+  """Encoder of semhash's protocol whose vectors are there."""
+
+  def __init__(self, vectors, positions):
+    self._vectors, self._positions = vectors, positions
+
+  def encode(self, inputs, **unused):
+    """Returns the vectors of sentences, float32 [n, dim]."""
+    return self._vectors[[self._positions[sentence] for sentence in inputs]]
+
+
 def _exported(torch, transformers, folder):
   """Returns the path of the ONNX model of a folder, which is written if it is absent."""
   file = pathlib.Path(folder) / "model.onnx"
@@ -201,6 +235,7 @@ ENGINES = {
   "ONNX Runtime, int8": OnnxRuntimeInt8,
   "OpenVINO, int8": OpenVinoInt8,
   "model2vec": Model2Vec,
+  "semhash": SemHash,
 }
 
 

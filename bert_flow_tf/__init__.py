@@ -21,6 +21,7 @@ _PUBLIC = {
   "FlowConfig": "bert_flow_tf.flow.config",
   "Glow": "bert_flow_tf.flow",
   "SentenceEncoder": "bert_flow_tf.encoder.sentence_encoder",
+  "SentenceIndex": "bert_flow_tf.corpus.sentence_index",
   "SentenceModel": "bert_flow_tf.model",
   "SentEvalAdapter": "bert_flow_tf.integrations.senteval",
   "SentenceTransformersAdapter": "bert_flow_tf.integrations.sentence_transformers",
@@ -28,6 +29,7 @@ _PUBLIC = {
   "fit_calibration": "bert_flow_tf.training.calibrate",
   "load_calibration": "bert_flow_tf.calibration.saving",
   "load_task": "bert_flow_tf.data.tasks",
+  "near_duplicates": "bert_flow_tf.neighbors",
   "paraphrase_mining": "bert_flow_tf.neighbors",
   "search": "bert_flow_tf.neighbors",
 }

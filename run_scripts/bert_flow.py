@@ -25,6 +25,7 @@ COMMANDS = {
   "search": ("run_search", "find the sentences of a file that are nearest to queries"),
   "dedupe": ("run_dedupe", "leave out the near-duplicates of a file of sentences"),
   "embed": ("run_embed", "embed files of any size to shards of vectors"),
+  "index": ("run_index", "write an index of the vectors of embed, for search"),
   "calibrate": ("run_calibrate", "fit or apply a calibration on vectors of any origin"),
   "export": ("run_export", "write an encoder and its calibration for TensorFlow Serving"),
   "serve-check": ("serving_client", "ask a model server for the similarity of sentence pairs"),

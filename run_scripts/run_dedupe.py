@@ -1,6 +1,7 @@
 """Leaves out the near-duplicates of a file: sentences that are as similar to an earlier one as --threshold.
 
 bert-flow dedupe sentences.txt --flow_folder=exp/NAME/flow --threshold=0.9 --output=distinct.txt
+bert-flow dedupe --vectors=FOLDER --output=distinct_ids.txt
 """
 
 import os
@@ -18,6 +19,7 @@ from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import Records, read_records
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.neighbors import near_duplicates, rows_with_text
+from bert_flow_tf.neighbors.duplicates import first_equal, first_similar
 from bert_flow_tf.progress import counted
 from run_scripts import common_flags, runner, text_flags
 
@@ -30,10 +32,18 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header", "max_record_bytes"))
+  text_flags.define_vectors_flag("Compared in place of input; the output has the ids of those that are kept.")
+  text_flags.define_index_flag()
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
   common_flags.define_model_flags()
   text_flags.define_fit_flag()
   text_flags.define_output_flag("File of the records that are kept; it may be the input")
+
+
+def check_flags() -> None:
+  """Validates the flags before anything is loaded."""
+  text_flags.check_vectors_flags(["model", "init_checkpoint", "flow_folder"])
+  text_flags.check_text_flags()
 
 
 def check_output(path: str) -> None:
@@ -59,30 +69,49 @@ def is_known(model: "SentenceModel", texts: list[str]) -> np.ndarray:
   if unknown is None:
     return np.ones(len(texts), bool)
   # The mark of a word's start alone is no piece of it.
-  nothing = [unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids]
+  nothing = {unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids}
   ids = tokenizer(texts, model.max_seq_length, warn=False)
-  return np.array([not np.isin(row, nothing).all() for row in ids], bool)
+  return np.array([not nothing.issuperset(row.tolist()) for row in ids], bool)
 
 
 def kept_rows(model: "SentenceModel", sentences: list[str], with_text: np.ndarray) -> np.ndarray:
   """Returns the rows of sentences to keep, increasing: those without near-duplicates before, blank or unknown ones."""
-  known = is_known(model, [sentences[row] for row in with_text])
-  comparable = with_text[known]
-  embeddings = model.encode([sentences[row] for row in comparable], FLAGS.predict_batch_size, show_progress_bar=True)
+  # Equal sentences are embedded once.
+  firsts = with_text[first_equal([sentences[row] for row in with_text])]
+  distinct = np.unique(firsts)
+  known = distinct[is_known(model, [sentences[row] for row in distinct])]
+  embeddings = model.encode([sentences[row] for row in known], FLAGS.predict_batch_size, show_progress_bar=True)
   is_zero = ~embeddings.any(axis=1)
-  unknown = len(with_text) - len(comparable) + int(is_zero.sum())
+  comparable = known[~is_zero]
+  unknown = np.count_nonzero(~np.isin(firsts, comparable))
   if unknown:
     message = "%s of nothing but pieces that the encoder's vocabulary does not know ([UNK]): kept, not compared"
     logging.warning(message, counted(unknown, "sentence"))
-  kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True)
-  is_kept = np.ones(len(sentences), bool)
-  is_kept[comparable] = kept == np.arange(len(kept))
-  return np.flatnonzero(is_kept)
+  kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True, index=FLAGS.index)
+  is_dropped = np.zeros(len(sentences), bool)
+  is_dropped[known] = kept != np.arange(len(kept))
+  is_dropped[with_text[(firsts != with_text) & np.isin(firsts, comparable)]] = True
+  return np.flatnonzero(~is_dropped)
+
+
+def kept_ids() -> list[str]:
+  """Returns the ids of the vectors of --vectors that are kept."""
+  from bert_flow_tf.corpus.vectors import VectorFolder
+
+  vectors = VectorFolder.open(FLAGS.vectors)
+  is_zero = np.concatenate([~block.any(axis=1) for _, block in vectors.rows.blocks()])
+  kept = first_similar(vectors.rows, np.flatnonzero(~is_zero), FLAGS.threshold, FLAGS.index, True)
+  rows = np.flatnonzero(kept == np.arange(len(kept)))
+  logging.info("%s of %d kept", counted(len(rows), "vector"), len(kept))
+  return [vectors.id_of(row) for row in rows.tolist()]
 
 
 def main() -> None:
-  """Reads the sentences, compares them, and writes those that are kept."""
-  text_flags.check_text_flags()
+  """Reads the sentences or vectors, compares them, and writes those that are kept."""
+  check_flags()
+  if FLAGS.vectors is not None:
+    text_flags.write_output("".join(f"{name}\n" for name in kept_ids()).encode("utf-8"))
+    return
   (path,) = text_flags.input_files(max_files=1)
   check_output(path)
   settings = common_flags.settings(JobSettings)

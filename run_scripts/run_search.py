@@ -3,25 +3,35 @@
 bert-flow search corpus.txt "Who plays?" --calibration=soft-whitening
 bert-flow search corpus.txt --flow_folder=exp/NAME/flow
 bert-flow search corpus.txt --flow_folder=exp/NAME/flow --queries=queries.txt --output=hits.tsv
+bert-flow search --vectors=FOLDER "Who plays?"
 """
 
+import dataclasses
 import os
 import pathlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import read_sentences, sentence_format
 from bert_flow_tf.errors import ConfigError, DataError, naming
-from bert_flow_tf.neighbors import search_embeddings
+from bert_flow_tf.neighbors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
+from bert_flow_tf.neighbors.nearest import search_rows
+from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
 from bert_flow_tf.progress import counted
-from run_scripts import common_flags, runner, text_flags
+from run_scripts import common_flags, quiet, runner, text_flags
+
+if TYPE_CHECKING:
+  from bert_flow_tf.corpus.sentence_index import SentenceIndex
+  from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
 
@@ -33,6 +43,8 @@ def define_flags() -> None:
   )
   flags.DEFINE_multi_string("query", [], "Query, as the arguments after the file; may be given several times.")
   flags.DEFINE_string("queries", None, "File of queries. Default: lines of standard input.")
+  text_flags.define_vectors_flag("Searched in place of input, with their encoder and calibration; ids are printed.")
+  text_flags.define_index_flag()
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
   common_flags.define_model_flags()
   text_flags.define_fit_flag()
@@ -40,8 +52,8 @@ def define_flags() -> None:
 
 
 def take_arguments(arguments: list[str]) -> None:
-  """Makes the first argument the corpus, unless --input names it, and the others queries."""
-  if not FLAGS.input:
+  """Makes the first argument the corpus, unless --input or --vectors names it, and the others queries."""
+  if not FLAGS.input and FLAGS.vectors is None:
     FLAGS.input, arguments = arguments[:1], arguments[1:]
   for argument in arguments:
     if os.path.isfile(argument):
@@ -52,6 +64,7 @@ def take_arguments(arguments: list[str]) -> None:
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
+  text_flags.check_vectors_flags(["id_column"])
   text_flags.check_text_flags()
   for query in FLAGS.query:
     if not query.strip():
@@ -89,26 +102,88 @@ def typed() -> Iterator[str]:
       yield line
 
 
-def main() -> None:
-  """Embeds the corpus, then answers the queries."""
-  check_flags()
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+  """Corpus with the `model` of its embeddings.
+
+  Attributes:
+    find: returns the rows nearest to embeddings of queries, [m, dim].
+    columns: names of the columns that tell a row.
+    fields: returns the values of these columns for a row.
+  """
+
+  model: "SentenceModel"
+  find: Callable[[np.ndarray], Neighbors]
+  columns: tuple[str, ...]
+  fields: Callable[[int], tuple[str, ...]]
+
+
+def text_corpus(queries: int) -> Corpus:
+  """Embeds the sentences of --input for a number of queries."""
   paths = text_flags.input_files()
   corpus = read_sentences(paths, common_flags.settings(JobSettings).format_of(paths))
-  queries = read_queries()
   sentences = [sentence for _, sentence in corpus]
   model = text_flags.load_text_model(sentences)
-  embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True)
+  embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True, normalize_embeddings=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
+  find = exact_search(UnitRows([embeddings], model.output_dim, is_unit=True))
+  if takes_lists(FLAGS.index, float(queries) * embeddings.size):
+    from bert_flow_tf.corpus.sentence_index import SentenceIndex
+
+    find = index_search(SentenceIndex.build(embeddings, show_progress_bar=True))
+  return Corpus(model, find, ("id", "sentence"), lambda row: corpus[row])
+
+
+def vector_corpus() -> Corpus:
+  """Opens the vectors of --vectors and their index, and loads the model that embedded them."""
+  from bert_flow_tf.corpus.index_files import INDEX
+  from bert_flow_tf.corpus.vectors import VectorFolder
+
+  vectors = VectorFolder.open(FLAGS.vectors)
+  has_index = pathlib.Path(vectors.folder, INDEX).is_dir()
+  find = exact_search(vectors.rows)
+  if FLAGS.index == IVF or (FLAGS.index == AUTO and has_index and has_faiss()):
+    from bert_flow_tf.corpus.sentence_index import SentenceIndex
+
+    find = index_search(SentenceIndex.load(vectors.folder))
+  quiet.import_tensorflow()
+  from bert_flow_tf.corpus.models import load_model_of
+
+  name = FLAGS.init_checkpoint or FLAGS.model
+  if not common_flags.given(["model", "init_checkpoint"]):
+    name = None
+  model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir)
+  return Corpus(model, find, ("id",), lambda row: (vectors.id_of(row),))
+
+
+def exact_search(rows: UnitRows) -> Callable[[np.ndarray], Neighbors]:
+  """Returns the search that compares queries with all rows."""
+  return lambda queries: search_rows(
+    unit_rows(queries, dim=rows.dim), rows, FLAGS.top_k, show_progress_bar=len(queries) > 1
+  )
+
+
+def index_search(index: "SentenceIndex") -> Callable[[np.ndarray], Neighbors]:
+  """Returns the search of an index."""
+  index.log()
+  return lambda queries: index.search(queries, FLAGS.top_k)
+
+
+def main() -> None:
+  """Embeds or opens the corpus, then answers the queries."""
+  check_flags()
+  queries = read_queries()
+  corpus = text_corpus(len(queries)) if FLAGS.vectors is None else vector_corpus()
 
   def hits(texts):
-    """Yields (query, rank, cosine, id, sentence) of each query's nearest sentences."""
-    nearest = search_embeddings(model.encode(texts, FLAGS.predict_batch_size), embeddings, FLAGS.top_k)
+    """Yields (query, rank, cosine, id and sentence) of each query's nearest sentences."""
+    nearest = corpus.find(corpus.model.encode(texts, FLAGS.predict_batch_size))
     for query, scores, rows in zip(texts, nearest.scores, nearest.rows, strict=True):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
-        yield query, str(rank), f"{score:.6f}", *corpus[row]
+        yield query, str(rank), f"{score:.6f}", *corpus.fields(row)
 
   if len(queries) > 1 or FLAGS.queries is not None or FLAGS.output is not None:
-    table = [("query", "rank", "similarity", "id", "sentence"), *hits(queries)]
+    table = [("query", "rank", "similarity", *corpus.columns), *hits(queries)]
     text_flags.write_output("".join(map(_line, table)).encode("utf-8"))
     return
   for query in queries or typed():

@@ -1,4 +1,4 @@
-"""Flags and files of the commands that read and write text: score, search, dedupe."""
+"""Flags and files of the commands that read and write text or compare vectors: score, search, dedupe, index."""
 
 import gzip
 import io
@@ -12,8 +12,10 @@ from absl import flags, logging
 from bert_flow_tf.calibration.names import ALLOWED, parse_calibration
 from bert_flow_tf.corpus.index import find_inputs
 from bert_flow_tf.data.readers.text import PARQUET
+from bert_flow_tf.encoder.settings import LOADING, POOLING
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
+from bert_flow_tf.neighbors.inverted_lists import AUTO, INDEXES
 from run_scripts import common_flags, help_page
 
 if TYPE_CHECKING:
@@ -28,6 +30,33 @@ def define_fit_flag() -> None:
   text = f"Calibration to fit on the sentences of the input, if flow_folder is not given: {ALLOWED}. Default: none."
   flags.DEFINE_string("calibration", None, text)
   common_flags.define_recipe_flag()
+
+
+def define_vectors_flag(text: str) -> None:
+  """Defines --vectors, a folder of vectors in place of text."""
+  flags.DEFINE_string("vectors", None, f"Folder of vectors that bert-flow embed wrote, or of several such. {text}")
+  help_page.put_under("vectors", "corpus")
+
+
+def define_index_flag() -> None:
+  """Defines --index of a command that compares sentences."""
+  text = (
+    "exact compares all; ivf finds nearly all by inverted lists, which need pip install 'bert-flow-tf[search]', and "
+  )
+  text += "measures how many; auto is exact where that takes about a minute at most."
+  flags.DEFINE_enum("index", AUTO, INDEXES, text)
+
+
+def check_vectors_flags(names: list[str]) -> None:
+  """Raises a ConfigError if flags that decide the vectors, or these, are given with --vectors."""
+  if FLAGS.vectors is None:
+    return
+  if FLAGS.input:
+    message = f"input={','.join(FLAGS.input)[:200]}: has no use with vectors, which are compared; leave one out"
+    raise ConfigError(message, argument="input")
+  names = [*names, "input_format", "column", "header", "max_record_bytes", "allow_other_encoder"]
+  names += ["recipe", "calibration", *common_flags.encoder_flags((LOADING, POOLING), leave_out=["model_cache_dir"])]
+  common_flags.reject(names, "has no use with vectors, which are embedded already; leave one out")
 
 
 def define_output_flag(text: str) -> None:

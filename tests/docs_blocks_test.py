@@ -33,7 +33,12 @@ NOT_RUN = (
   ("", "^model_version_policy|^@inproceedings", "a setting of the server, and a citation"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
-  ("", r"--benchmark=(tasks|encoder|static|serving)|--baseline=", "minutes; tests/benchmarks/ runs the parts"),
+  (
+    "",
+    r"--benchmark=(tasks|encoder|static|serving|duplicates)|--baseline=",
+    "minutes; tests/benchmarks/ runs the parts",
+  ),
+  ("docs/benchmarks.md", r"million\.txt|index vectors|--vectors=vectors", "a million sentences"),
   ("docs/static.md", "static:minishlab", "needs a download; tests/encoder/other/static_model_test.py writes folders"),
   ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
   ("docs/tables.md", "saved_model:", "as above"),

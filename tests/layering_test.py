@@ -32,6 +32,7 @@ _ONLY_IN = {
   ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
+  "faiss": ("bert_flow_tf.neighbors.inverted_lists",),
   "fsspec": ("bert_flow_tf.io.storage",),
   "pyarrow": ("bert_flow_tf.corpus", "bert_flow_tf.data"),
 }
@@ -43,10 +44,13 @@ _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.data.readers": (),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
+  "bert_flow_tf.neighbors": (),
   "run_scripts": (),
 }
 _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.corpus.job",
+  "bert_flow_tf.corpus.sentence_index",
+  "bert_flow_tf.corpus.vectors",
   "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.other.word_vectors",
   "bert_flow_tf.integrations.senteval",

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import measure, serving, static, step, tasks, training_step
+from benchmarks import duplicates, measure, serving, static, step, tasks, training_step
 from benchmarks.parts import Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -69,6 +69,27 @@ def test_a_wrong_answer_of_a_server_is_counted():
 def test_without_model2vec_ours_is_measured_alone():
   result, text = static.run(small(model="static:mini"))
   assert list(result["answers"]) == [static.OURS] and "| ours (" in text and "is skipped: " in text
+
+
+def test_lines_are_repeated_with_numbers(tmp_path):
+  (tmp_path / "lines.txt").write_text("a dog\n\na cat\n")
+  assert duplicates.read_lines(str(tmp_path / "lines.txt"), 5) == ["a dog", "a cat", "a dog 2", "a cat 3", "a dog 4"]
+
+
+def test_a_pair_of_which_both_are_kept_is_missed():
+  rows = np.array([[1, 0], [1, 0.01], [0, 1], [1, 0.02]])
+  kept = {"all": np.ones(4, bool), "right": np.array([True, False, True, False])}
+  assert duplicates.missed_pairs(rows, kept, 4) == ({"all": 3, "right": 0}, 3)
+
+
+@pytest.mark.slow
+def test_without_semhash_our_near_duplicates_are_measured_alone(tmp_path):
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  (tmp_path / "lines.txt").write_text("".join(f"a dog and {number} cats\n" for number in range(40)))
+  benchmark = small(model="static:mini")
+  settings = dataclasses.replace(benchmark.settings, repeats=1, corpus=str(tmp_path / "lines.txt"), lines=100, part=50)
+  result, text = duplicates.run(Benchmark(settings, DataSettings(), benchmark.embedding, benchmark.flow))
+  assert list(result["answers"]) == [duplicates.OURS] and "| ours (" in text and result["missed"] == {"ours": 0}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import importlib.util
 import json
 import re
 
@@ -9,13 +10,17 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
+from bert_flow_tf.corpus.models import load_model_of
+from bert_flow_tf.corpus.vectors import VectorFolder
+from bert_flow_tf.errors import EncoderError
 from run_scripts.bert_flow import COMMANDS
 from run_scripts.run_dedupe import is_known
-from tests.neighbors_test import all_cosines
+from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
-from tests.testing import REPO, finished_python
+from tests.testing import REPO, finished_python, rejected
 
 pytestmark = pytest.mark.packages
+HAS_FAISS = importlib.util.find_spec("faiss") is not None
 
 # Runs command lines, [its words, standard input] of each; prints [[status, stdout, stderr, whether TensorFlow is
 # imported]]. From the line of the number sys.argv[1] on, each encoder is loaded once.
@@ -43,6 +48,7 @@ for words, text in json.load(sys.stdin):
     delattr(flags.FLAGS, name)
 print(json.dumps(results))
 """
+_WITHOUT_MODEL = ("export", "report", "serve-check", "index", "dedupe --vectors")
 WRONG = {
   "fit --model=gpt2": "--model=gpt2",
   "fitt": "'fitt' is no command",
@@ -115,6 +121,14 @@ WRONG = {
   "embed array.json --column=text --output=x": "a JSON array; expected JSON lines",
   "dedupe sheet.xlsx": "an Excel file",
   "dedupe large.txt": "--max_record_bytes",
+  "index": "--vectors: missing",
+  "index a b": "--vectors=a,b: expected one folder",
+  "index .": "--vectors=.: no manifest.json in it",
+  "search --vectors=absent query": "--vectors=absent: no such folder",
+  "search corpus.txt query --index=hnsw": "--index",
+  "search --vectors=. query --column=a": "--column: has no use with vectors",
+  "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
+  "dedupe --vectors=. corpus.txt": "--input=corpus.txt: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
   "dedupe corpus.txt --recipe=fast --output=corpus.txt": "is the input, on which soft-whitening is fitted",
 }
@@ -150,6 +164,19 @@ RIGHT = {
   "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
 }
 
+if HAS_FAISS:
+  RIGHT |= {
+    "embed corpus.csv --column=text --id_column=id --output=vectors": "",
+    "search --vectors=vectors The_dog --top_k=2": "",
+    "embed corpus.csv --column=text --output=calibrated --flow_folder=fitted/mean": "",
+    "search --vectors=calibrated The_dog --top_k=5": "",
+    "index vectors": "",
+    "search --vectors=vectors The_dog --top_k=2 --output=of_index.tsv": "",
+    "dedupe --vectors=vectors --threshold=0.999 --index=ivf": "",
+    "search corpus.txt The_dog --top_k=1 --index=ivf": "",
+    "dedupe corpus.txt --threshold=0.999 --index=ivf": "",
+  }
+
 if HAS_PARQUET:
   WRONG["score rows.parquet"] = "--output: missing"
   RIGHT["score rows.parquet --output=out.parquet"] = ""
@@ -173,7 +200,7 @@ def ran(tmp_path_factory):
   for line, text in lines:
     words = line.split()
     takes_model = line in RIGHT or line in WRONG
-    if takes_model and "--model" not in line and not line.startswith(("export", "report", "serve-check")):
+    if takes_model and "--model" not in line and not line.startswith(_WITHOUT_MODEL):
       words.append("--model=static:mini")
     with_model.append((words, text))
   done = finished_python("-c", _RUN, str(first_right), cwd=folder, text=json.dumps(with_model), PYTHONPATH=str(REPO))
@@ -198,7 +225,7 @@ def test_help_starts_without_tensorflow(ran):
     assert (status, err, has_tensorflow) == (0, "", False), command
     assert f"\n  bert-flow {command} " in out and "run_" not in re.sub(r"do_\w+|--\w+", "", out), command
     names = re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE)
-    reads_files = command not in ("calibrate", "convert", "report")
+    reads_files = command not in ("calibrate", "convert", "index", "report")
     assert ("max_record_bytes" in names) == reads_files, command
     assert len(names) == len(set(names)) > 0, command
   assert results["help fit"] == results["fit --help"]
@@ -224,6 +251,8 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
+  if HAS_FAISS:
+    written |= {"vectors", "calibrated", "of_index.tsv"}
   assert {path.name for path in folder.iterdir()} == names | written
 
 
@@ -354,3 +383,33 @@ def test_dedupe(ran):
   assert results["dedupe corpus.txt --threshold=0.999"][1].splitlines() == distinct
   with (folder / "out_corpus.csv").open(newline="") as file:
     assert list(csv.reader(file)) == [["id", "text"], *([f"n{SENTENCES.index(text)}", text] for text in distinct)]
+
+
+@pytest.mark.skipif(not HAS_FAISS, reason="faiss-cpu is not installed: it is the extra search")
+def test_vectors_and_their_index(ran, model):
+  folder, _, results = ran
+  cosines = all_cosines(model.encode(["The_dog"]), model.encode(SENTENCES))[0]
+  expected = [(f"n{row}", cosines[row]) for row in np.argsort(-cosines, kind="stable")[:2]]
+  printed = results["search --vectors=vectors The_dog --top_k=2"][1]
+  written = (folder / "of_index.tsv").read_text().splitlines()
+  assert written[0].split("\t") == ["query", "rank", "similarity", "id"]
+  for lines in (printed.splitlines(), [line.split("\t", 2)[2] for line in written[1:]]):
+    for line, (name, cosine) in zip(lines, expected, strict=True):
+      assert line.split("\t")[1] == name and float(line.split("\t")[0]) == pytest.approx(cosine, abs=2e-6)
+  assert "index of 5 vectors: 1 of 1 list read per query, recall 100.0 %" in results["log"]
+  assert results["dedupe --vectors=vectors --threshold=0.999 --index=ivf"][1].split() == ["n0", "n1", "n3", "n4"]
+  # Of text.
+  exact, by_index = "search corpus.txt The_dog --top_k=1", "dedupe corpus.txt --threshold=0.999"
+  for line in (exact, by_index):
+    assert results[f"{line} --index=ivf"][1] == results[line][1]
+  # By the calibration of the manifest, and no other.
+  calibrated = SentenceModel.load(folder / "fitted/mean")
+  cosines = all_cosines(calibrated.encode(["The_dog"]), calibrated.encode(SENTENCES))[0]
+  printed = [line.split("\t") for line in results["search --vectors=calibrated The_dog --top_k=5"][1].splitlines()]
+  expected = [cosines[int(name) - 1] for _, name in printed]
+  np.testing.assert_allclose([float(cosine) for cosine, _ in printed], expected, atol=2e-6)
+  vectors = VectorFolder.open(str(folder / "vectors"))
+  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256 None, now"):
+    load_model_of(vectors, calibration_folder=str(folder / "fitted/mean"))
+  with rejected(EncoderError, "vectors", match="another encoder or calibration"):
+    load_model_of(VectorFolder.open(str(folder / "calibrated")), model="mini")

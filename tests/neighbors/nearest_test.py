@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import bert_flow_tf
-from bert_flow_tf import neighbors
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.neighbors import (
+  duplicates,
   near_duplicates,
   paraphrase_mining,
   paraphrase_mining_embeddings,
@@ -75,8 +75,8 @@ def test_paraphrase_mining_is_a_comparison_of_all_pairs(chunks, threshold, max_p
 @pytest.mark.parametrize("chunks", [(1024, 4096), (7, 5)])
 @pytest.mark.parametrize("threshold", [0.7, 1.0])
 def test_near_duplicates_are_those_of_a_loop(monkeypatch, chunks, threshold):
-  monkeypatch.setattr(neighbors, "_ROWS", chunks[0])
-  monkeypatch.setattr(neighbors, "_COLUMNS", chunks[1])
+  monkeypatch.setattr(duplicates, "_ROWS", chunks[0])
+  monkeypatch.setattr(duplicates, "_COLUMNS", chunks[1])
   rows = embeddings(120, dim=4)
   cosines = all_cosines(rows, rows)
   expected, first_rows = [], []
@@ -90,8 +90,8 @@ def test_near_duplicates_are_those_of_a_loop(monkeypatch, chunks, threshold):
 
 
 def test_no_array_of_all_pairs(monkeypatch):
-  monkeypatch.setattr(neighbors, "_ROWS", 256)
-  monkeypatch.setattr(neighbors, "_COLUMNS", 1024)
+  monkeypatch.setattr(duplicates, "_ROWS", 256)
+  monkeypatch.setattr(duplicates, "_COLUMNS", 1024)
   rows = np.random.default_rng(0).normal(size=[5000, 16]).astype(np.float32)
   tracemalloc.start()
   paraphrase_mining_embeddings(rows, threshold=0.95, query_chunk_size=256, corpus_chunk_size=1024)

@@ -1,0 +1,207 @@
+"""Index of embeddings by which a search reads a part of them; in memory, or beside the files of `bert-flow embed`."""
+
+import os
+import pathlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from absl import logging
+
+from bert_flow_tf.corpus.index_files import INDEX, IndexFiles
+from bert_flow_tf.corpus.vectors import VectorFile, VectorFolder
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.checks import check_counts, check_rows
+from bert_flow_tf.io.files import Json, owned, replaced_folder, writing
+from bert_flow_tf.neighbors.inverted_lists import InvertedLists
+from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
+from bert_flow_tf.progress import Progress, counted
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
+
+_VECTORS = "vectors.npy"
+
+
+class SentenceIndex:
+  """Index of n embeddings by FAISS (`pip install 'bert-flow-tf[search]'`), of 8 bits per dimension; cosines are exact.
+
+      index = SentenceIndex.build(model.encode(texts), model)
+      scores, rows = search(model, ["Who plays?"], index, top_k=3)
+      index.add(model.encode(more_texts))
+      index.save("my_index")
+      index = SentenceIndex.load("my_index")  # or a folder of bert-flow embed and bert-flow index
+
+  Attributes:
+    recall: share of the ten nearest embeddings that a search finds, measured on 1,000 of them by exact cosines.
+  """
+
+  def __init__(self, rows: UnitRows, lists: InvertedLists, embedder: Json | None) -> None:
+    self._rows, self._lists, self._embedder = rows, lists, embedder
+
+  @classmethod
+  def build(
+    cls, embeddings: npt.ArrayLike, model: "SentenceModel | None" = None, *, show_progress_bar: bool = False
+  ) -> "SentenceIndex":
+    """Returns an index of embeddings.
+
+    Args:
+      embeddings: n embeddings, [n, dim]; the index keeps the array.
+      model: the model that gave them; a search with another one is an error then. None for any.
+      show_progress_bar: see `search_embeddings`.
+
+    Raises:
+      CalibrationError: embeddings are not [n, dim] of finite numbers.
+      ConfigError: FAISS is not installed, or there is no embedding.
+    """
+    array = check_rows(embeddings)
+    if not len(array):
+      raise ConfigError("embeddings: 0 rows; expected at least one", argument="embeddings")
+    rows = UnitRows([array], array.shape[1])
+    lists = InvertedLists.train(rows)
+    lists.add_all(rows, show_progress_bar=show_progress_bar)
+    lists.tune(rows)
+    embedder = None
+    if model is not None:
+      from bert_flow_tf.corpus.models import embedder_values
+
+      embedder = embedder_values(model)
+    index = cls(rows, lists, embedder)
+    index.log()
+    return index
+
+  def __len__(self) -> int:
+    return len(self._rows)
+
+  @property
+  def recall(self) -> float:
+    """Share of the nearest embeddings that a search finds."""
+    return self._lists.recall
+
+  def log(self) -> None:
+    """Logs the size and the measured recall."""
+    read = f"{self._lists.probes} of {counted(self._lists.lists, 'list', ',')} read per query"
+    size = counted(len(self), "vector", ",")
+    logging.info("index of %s: %s, recall %.1f %% of 10 nearest, measured", size, read, 100 * self.recall)
+
+  def add(self, embeddings: npt.ArrayLike) -> None:
+    """Adds embeddings [m, dim], which get the next rows, and measures recall again.
+
+    Raises:
+      CalibrationError: embeddings are not [m, dim] of finite numbers.
+    """
+    array = check_rows(embeddings, self._rows.dim)
+    self._lists.add_all(UnitRows([array], self._rows.dim), first=len(self))
+    self._rows = UnitRows([*self._rows.parts, array], self._rows.dim)
+    self._lists.tune(self._rows)
+
+  def search(self, query_embeddings: npt.ArrayLike, top_k: int = 10) -> Neighbors:
+    """Returns the embeddings that are nearest to queries [m, dim], by exact cosines of those that the index finds.
+
+    Raises:
+      CalibrationError: queries are not [m, dim] of finite numbers.
+      ConfigError: top_k is not positive.
+    """
+    check_counts(top_k=top_k)
+    array = np.atleast_2d(np.asarray(query_embeddings))
+    return self._lists.search(unit_rows(array, "query_embeddings", self._rows.dim), self._rows, top_k)
+
+  def check_model(self, model: "SentenceModel") -> None:
+    """Raises an EncoderError if the embeddings are of another model, as far as the index knows its model."""
+    if self._embedder is not None:
+      from bert_flow_tf.corpus.models import check_embedder
+
+      check_embedder(self._embedder, model, "index")
+
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the index and its embeddings into a folder, completely or not at all.
+
+    Args:
+      folder: a new folder, or that of an older index, which is replaced.
+
+    Raises:
+      ConfigError: the folder holds something else.
+    """
+    target = pathlib.Path(folder)
+    if target.exists() and {path.name for path in target.iterdir()} - {INDEX, _VECTORS}:
+      raise ConfigError(f"folder={folder}: holds other files than an index; choose another folder", argument="folder")
+    with replaced_folder(target) as temporary:
+      self._write_vectors(temporary / _VECTORS)
+      checksum = checksums.of_file(temporary / _VECTORS)
+      file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
+      state = IndexFiles.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
+      state.add(file, self._lists)
+      state.finish(self._lists)
+
+  def _write_vectors(self, path):
+    with writing(path) as file:
+      header = {"descr": "<f4", "fortran_order": False, "shape": (len(self), self._rows.dim)}
+      np.lib.format.write_array_header_1_0(file, header)
+      for _, block in self._rows.blocks():
+        file.write(np.ascontiguousarray(block, "<f4").tobytes())
+
+  @classmethod
+  def load(cls, folder: str | os.PathLike) -> "SentenceIndex":
+    """Loads the folder of `save`, or a folder of `bert-flow embed` that `bert-flow index` has indexed.
+
+    Raises:
+      ConfigError: there is no complete index, it is older than the vectors, or FAISS is not installed.
+      DataError: a file is damaged.
+    """
+    path = pathlib.Path(folder)
+    state = IndexFiles.read(path / INDEX)
+    if state is None or state.recall is None:
+      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it"
+      raise ConfigError(message, argument="vectors")
+    if (path / _VECTORS).exists():
+      vectors = [part.file_in(str(folder), state.dim) for part in state.parts]
+    else:
+      vectors = list(VectorFolder.open(str(folder)).files)
+    parts = {(part.vectors, part.checksum): part for part in state.parts}
+    absent = [file.name for file in vectors if (file.name, file.checksum) not in parts]
+    if absent or len(vectors) < len(parts):
+      changed = f"{len(absent)} of {len(vectors)} are not in it" if absent else "it has some that are gone"
+      message = f"vectors={folder}: the index is older than its shards ({changed}); bert-flow index {folder} adds them"
+      raise ConfigError(message, argument="vectors")
+    lists = state.lists()
+    for file in vectors:
+      lists.add_codes(state.codes(parts[file.name, file.checksum]))
+    lists.probes, lists.recall = state.probes, state.recall
+    return cls(UnitRows(vectors, state.dim), lists, state.embedder)
+
+
+def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
+  """Writes the index of a folder of `bert-flow embed` beside its files, or adds files that are new, and returns it.
+
+  An interrupted call resumes with the next file.
+
+  Raises:
+    ConfigError: see `VectorFolder.open`; FAISS is not installed; or the index is of another encoder.
+    DataError: a file is damaged.
+  """
+  vectors = VectorFolder.open(folder)
+  embedder = {name: value for name, value in vectors.manifest["settings"]["embedder"].items() if name != "versions"}
+  target = pathlib.Path(folder, INDEX)
+  with owned(target, "vectors"):
+    state = IndexFiles.read(target)
+    if state is None:
+      state = IndexFiles.begin(target, InvertedLists.train(vectors.rows), embedder, vectors.rows.dim)
+    elif state.embedder != embedder or state.dim != vectors.rows.dim:
+      message = f"vectors={folder}: {target} is of another encoder or calibration; delete it"
+      raise EncoderError(message, argument="vectors")
+    lists = state.lists()
+    missing = state.keep(vectors.files)
+    done = len(vectors.rows) - sum(map(len, missing))
+    with Progress(len(vectors.rows), show_progress_bar, "indexing", "vector", done) as progress:
+      for file in missing:
+        file.check()
+        state.add(file, lists)
+        progress.update(len(file))
+    if state.recall is None:
+      parts = {part.vectors: part for part in state.parts}
+      for file in vectors.files:
+        lists.add_codes(state.codes(parts[file.name]))
+      lists.tune(vectors.rows)
+      state.finish(lists)
+  return SentenceIndex.load(folder)

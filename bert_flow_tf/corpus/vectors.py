@@ -1,0 +1,201 @@
+"""Folders of vectors that `bert-flow embed` wrote, read without loading them: their rows, ids and model."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+import numpy as np
+
+from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder
+from bert_flow_tf.data.readers.binary import import_parquet
+from bert_flow_tf.data.readers.text import JSONL, PARQUET
+from bert_flow_tf.errors import ConfigError, DataError, one_line
+from bert_flow_tf.io import checksums, storage
+from bert_flow_tf.io.files import Json, read_json
+from bert_flow_tf.io.settings import differences
+from bert_flow_tf.neighbors.unit_rows import UnitRows
+
+_AGAIN = "the same bert-flow embed command makes it again"
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorFile:
+  """File of vectors with ids, which is read as an array [rows, dim].
+
+  Attributes:
+    folder: the folder that was named.
+    name: path in the folder, with "/".
+    rows: number of vectors.
+    dim: their dimensions.
+    checksum: hexadecimal SHA-256 of the file; None if it was written to an object store.
+  """
+
+  folder: str
+  name: str
+  rows: int
+  dim: int
+  checksum: str | None
+
+  def __len__(self) -> int:
+    return self.rows
+
+  def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
+    # A file is mapped for one reading alone: pages of a long-lived map would count as memory of this process.
+    array = self._copy if self._has_records else np.load(self.path, mmap_mode="r", allow_pickle=False)
+    taken = np.asarray(array[rows])
+    if not np.isfinite(taken).all():
+      raise DataError(f"{self.path}: NaN or infinite, expected finite numbers; {_AGAIN}", "vectors")
+    return taken
+
+  @property
+  def path(self) -> pathlib.Path:
+    """Path of the file."""
+    return pathlib.Path(self.folder, self.name)
+
+  @functools.cached_property
+  def ids(self) -> list[str]:
+    """Ids of the vectors."""
+    if not self._has_records:
+      return self.path.with_suffix(".ids.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    return [name for name, _ in self._records()]
+
+  def check(self) -> None:
+    """Raises a DataError if the file is damaged."""
+    if self.checksum not in (None, checksums.of_file(self.path)):
+      raise DataError(f"vectors={self.path}: damaged, it does not have its checksum; {_AGAIN}", "vectors")
+
+  @property
+  def _has_records(self):
+    """Returns whether the file has ids and vectors in records, which cannot be mapped."""
+    return self.path.suffix != f".{NPY}"
+
+  @functools.cached_property
+  def _copy(self):
+    """Returns the vectors of records, mapped from a temporary file."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (the map keeps it)
+    for _, vectors in self._records():
+      file.write(np.asarray(vectors, np.float32).tobytes())
+    file.flush()
+    return np.memmap(file, np.float32, "r", shape=(self.rows, self.dim))
+
+  def _records(self) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields (id, vector) of each record."""
+    if self.path.suffix == f".{PARQUET}":
+      for batch in import_parquet("vectors").ParquetFile(self.path).iter_batches():
+        vectors = batch["embedding"].flatten().to_numpy().reshape([-1, self.dim])
+        yield from zip(batch["id"].to_pylist(), vectors, strict=True)
+      return
+    with self.path.open("rb") as file:
+      for line in file:
+        values = json.loads(line)
+        yield values["id"], values["embedding"]
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorFolder:
+  """Vectors of one encoder and calibration, in a folder of `bert-flow embed` or in several that one folder holds.
+
+  Attributes:
+    folder: the folder.
+    files: the files of vectors, in their order.
+    manifest: JSON values of the (first) run, which decide the vectors and name the model.
+  """
+
+  folder: str
+  files: tuple[VectorFile, ...]
+  manifest: Json
+
+  @classmethod
+  def open(cls, folder: str) -> "VectorFolder":
+    """Returns the complete folder of a run, or of several runs with the same model.
+
+    Raises:
+      ConfigError: it is no such folder, a shard is missing, or two runs differ in encoder, calibration or dimensions.
+      DataError: a manifest is damaged.
+    """
+    if not storage.is_local(folder) or not pathlib.Path(folder).is_dir():
+      raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
+    base = pathlib.Path(folder)
+    manifests = [base / MANIFEST] if (base / MANIFEST).is_file() else sorted(base.glob(f"*/{MANIFEST}"))
+    if not manifests:
+      message = f"vectors={folder}: no {MANIFEST} in it; expected a folder that bert-flow embed wrote"
+      raise ConfigError(message, argument="vectors")
+    files: list[VectorFile] = []
+    opened = [_read_manifest(path) for path in manifests]
+    for path, manifest in zip(manifests, opened, strict=True):
+      _check_same(folder, manifests[0], opened[0], path, manifest)
+      files += _files_of(folder, path.parent, manifest)
+    if not sum(map(len, files)):
+      raise DataError(f"vectors={folder}: no vectors; expected vectors of sentences", "vectors")
+    return cls(folder, tuple(files), opened[0])
+
+  @property
+  def rows(self) -> UnitRows:
+    """The vectors, divided by their lengths."""
+    return UnitRows(self.files, self.files[0].dim)
+
+  @functools.cached_property
+  def _starts(self):
+    return np.cumsum([0, *map(len, self.files)])
+
+  def id_of(self, row: int) -> str:
+    """Returns the id of a vector, after the name of its run's folder if there are several."""
+    number = int(np.searchsorted(self._starts, row, side="right")) - 1
+    file = self.files[number]
+    prefix = file.name.rpartition("/")[0]
+    name = file.ids[row - self._starts[number]]
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _read_manifest(path):
+  """Returns the values of a manifest."""
+  try:
+    manifest = checksums.opened(read_json(path))
+    if manifest["format_version"] != FORMAT_VERSION:
+      raise ValueError(f"of version {manifest['format_version']}")
+    deciding = manifest["settings"]
+    kind, _ = deciding["output_format"], (deciding["embedder"], deciding["dim"], manifest["encoder"])
+  except (OSError, ValueError, KeyError, TypeError) as error:
+    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {_AGAIN}"
+    raise DataError(message, argument="vectors") from error
+  if kind not in (NPY, PARQUET, JSONL):
+    message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"
+    raise ConfigError(message, argument="vectors")
+  return manifest
+
+
+def _check_same(folder, first_path, first, path, manifest):
+  """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
+  values = []
+  for each in (first, manifest):
+    embedder = {name: value for name, value in each["settings"]["embedder"].items() if name != "versions"}
+    values.append({"dimensions": each["settings"]["dim"], **embedder})
+  different = differences(*values)
+  if different:
+    runs = f"{first_path.parent.name} and {path.parent.name}"
+    shown = "; ".join(different[:3])
+    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); name one of the two"
+    raise ConfigError(message, argument="vectors")
+
+
+def _files_of(folder, run, manifest):
+  """Returns the files of a run; a ConfigError if shards are missing."""
+  settings, number_of_shards = manifest["settings"], manifest["shards"]
+  shards = ShardFolder(str(run), number_of_shards, settings["output_format"], settings["dim"])
+  sizes = storage.sizes(str(run))
+  files = []
+  for number in range(number_of_shards):
+    counters = shards.finished(number, sizes)
+    if counters is None:
+      continue
+    path = run / shards.name(number, settings["output_format"])
+    checksum = read_json(run / shards.name(number, "json"))[checksums.KEY].get(path.name)
+    name = path.relative_to(folder).as_posix()
+    files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], checksum))
+  if len(files) < number_of_shards:
+    found = f"{len(files)} of {number_of_shards} shards"
+    raise ConfigError(f"vectors={run}: {found}; the same bert-flow embed command makes the others", "vectors")
+  return files

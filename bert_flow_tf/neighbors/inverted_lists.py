@@ -1,0 +1,224 @@
+"""Inverted lists of FAISS: rows by their nearest centroid, in 8 or 2 bits per dimension; cosines are computed exactly.
+
+A search compares a query with the lists of its nearest centroids. How many it needs is measured: on sampled rows, whose
+nearest rows are found by all cosines.
+"""
+
+import dataclasses
+import importlib.util
+import logging as std_logging
+import math
+import types
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from bert_flow_tf.errors import ConfigError, DataError, install_command, one_line
+from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, best_first, cosines_of_pairs, nearest
+from bert_flow_tf.progress import Progress, counted
+
+AUTO, EXACT, IVF = "auto", "exact", "ivf"
+INDEXES = (AUTO, EXACT, IVF)
+# Products of a comparison of all pairs on two cores in a minute: 200,000 rows of 256 dimensions took 179 seconds.
+_PRODUCTS_PER_MINUTE = 1.7e12
+# Rows by which recall is measured, and nearest rows of each.
+SAMPLE, _NEIGHBORS = 1000, 10
+# Share of the pairs of the sample that searches find; pairs of the sample that decide at the least.
+_RECALL, _MIN_PAIRS = 0.99, 200
+# Rows per centroid by which centroids are found; fewer rows have fewer centroids.
+_ROWS_PER_CENTROID = 40
+# Rows from which on 2 bits, whose tables need rows, are worth their time; candidates that get exact cosines; and how
+# much 2 bits change the cosines of near-duplicates, by up to 0.18 in 1,500 pairs of `static:mini`.
+_MIN_ROWS, _CANDIDATES, _MARGIN = 1024, 32, 0.4
+# Cosines of the same rows differ by less.
+_ROUNDING = 1e-6
+# Queries whose candidates are compared at once.
+_QUERIES = 256
+
+
+def import_faiss() -> types.ModuleType:
+  """Returns faiss; a ConfigError names the extra if it is not installed."""
+  std_logging.getLogger("faiss.loader").setLevel(std_logging.WARNING)
+  try:
+    import faiss
+  except ImportError as error:
+    message = f"index={IVF}: needs FAISS, which cannot be imported ({error}): {install_command('search')}"
+    raise ConfigError(message, argument="index") from error
+  return faiss
+
+
+def has_faiss() -> bool:
+  """Returns whether FAISS is installed."""
+  return importlib.util.find_spec("faiss") is not None
+
+
+def takes_lists(index: str, products: float) -> bool:
+  """Returns whether a choice among `INDEXES` means inverted lists, where exact cosines take so many products."""
+  if index not in INDEXES:
+    raise ConfigError(f"index={index}: expected one of {', '.join(INDEXES)}", argument="index")
+  if index == IVF:
+    import_faiss()
+  minutes = products / _PRODUCTS_PER_MINUTE
+  if index != AUTO or minutes <= 1:
+    return index == IVF
+  if not has_faiss():
+    expected = f"every pair is compared, which takes about {counted(round(minutes), 'minute', ',')} on two cores"
+    logging.info("%s; an index is faster: %s", expected, install_command("search"))
+  return has_faiss()
+
+
+def sample_of(n: int) -> np.ndarray:
+  """Returns at most `SAMPLE` of n positions, at equal distances, int64."""
+  return np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64)
+
+
+@dataclasses.dataclass
+class InvertedLists:
+  """Rows of length 1 in lists.
+
+  Attributes:
+    index: FAISS's index.
+    probes: number of lists that a search reads.
+    recall: share of the nearest rows of a sample that searches find; NaN before it is measured.
+  """
+
+  index: Any  # FAISS has no types
+  probes: int = 1
+  recall: float = math.nan
+
+  @classmethod
+  def train(cls, rows: UnitRows, fast: bool = False) -> "InvertedLists":
+    """Returns empty lists for rows, by a sample; `fast` for 2 bits per dimension, which take a sixth of the time."""
+    faiss = import_faiss()
+    n = len(rows)
+    lists = max(1, min(round(2 * math.sqrt(n)), n // _ROWS_PER_CENTROID))
+    sample = rows.take(np.linspace(0, n - 1, min(n, lists * _ROWS_PER_CENTROID)).astype(np.int64))
+    codes = "SQ8"
+    if fast and n >= _MIN_ROWS:
+      numbers = rows.dim // 2 if rows.dim % 2 == 0 else rows.dim
+      codes = f"PQ{numbers}x4fs"
+    index = faiss.index_factory(rows.dim, f"IVF{lists},{codes}", faiss.METRIC_INNER_PRODUCT)
+    index.cp.min_points_per_centroid = 1  # no warning
+    logging.info("finding %s by %s", counted(lists, "centroid", ","), counted(len(sample), "row", ","))
+    index.train(sample)
+    return cls(index)
+
+  @classmethod
+  def of_bytes(cls, content: bytes, name: str) -> "InvertedLists":
+    """Returns the lists of `to_bytes`; a DataError names a damaged file."""
+    try:
+      return cls(import_faiss().deserialize_index(np.frombuffer(content, np.uint8)))
+    except RuntimeError as error:
+      raise DataError(f"{name}: no index of FAISS ({one_line(error)})") from error
+
+  def to_bytes(self) -> bytes:
+    """Returns FAISS's bytes of the lists."""
+    return import_faiss().serialize_index(self.index).tobytes()
+
+  def empty(self) -> "InvertedLists":
+    """Returns lists of the same centroids, without rows."""
+    copy = self.of_bytes(self.to_bytes(), "")
+    copy.index.reset()
+    return copy
+
+  @property
+  def lists(self) -> int:
+    """Number of lists."""
+    return self.index.nlist
+
+  def __len__(self) -> int:
+    return self.index.ntotal
+
+  def add(self, rows: np.ndarray, ids: np.ndarray) -> None:
+    """Adds rows of length 1, float32 [m, dim], under ids, int64 [m]."""
+    self.index.add_with_ids(rows, ids)
+
+  def codes(self, rows: np.ndarray) -> np.ndarray:
+    """Returns the lists and the 8 bits of rows of length 1, uint8 [m, bytes]."""
+    return self.index.sa_encode(rows)
+
+  def add_codes(self, codes: np.ndarray) -> None:
+    """Adds rows by their codes, under the next ids."""
+    self.index.add_sa_codes(codes, np.arange(len(self), len(self) + len(codes)))
+
+  def add_all(self, rows: UnitRows, first: int = 0, show_progress_bar: bool = False) -> None:
+    """Adds rows, whose ids are their positions after `first`."""
+    with Progress(len(rows), show_progress_bar, "indexing") as progress:
+      for start, block in rows.blocks():
+        self.add(block, np.arange(first + start, first + start + len(block)))
+        progress.update(len(block))
+
+  def candidates(self, queries: np.ndarray, k: int, probes: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Returns approximate cosines and ids of the k rows nearest to each query, [m, k] each; ids -1 for none."""
+    parameters = import_faiss().SearchParametersIVF(nprobe=min(probes or self.probes, self.lists))
+    return self.index.search(queries, k, params=parameters)
+
+  def search(self, queries: np.ndarray, rows: UnitRows, k: int) -> Neighbors:
+    """Returns the rows nearest to queries of length 1, [m, k], by exact cosines of a few more candidates."""
+    k = min(k, len(rows))
+    parts = [self._search(queries[start : start + _QUERIES], rows, k) for start in range(0, len(queries), _QUERIES)]
+    if not parts:
+      return nearest(queries, rows, k)
+    scores, found = zip(*parts, strict=True)
+    return Neighbors(np.concatenate(scores), np.concatenate(found))
+
+  def _search(self, queries, rows, k):
+    """Returns `search` of a block of queries."""
+    count = min(len(rows), 2 * k + 16)
+    # Enough lists for so many rows.
+    probes = max(self.probes, math.ceil(4 * k * self.lists / len(rows)))
+    _, ids = self.candidates(queries, count, probes)
+    if (ids[:, :k] < 0).any():
+      _, ids = self.candidates(queries, count, self.lists)
+    is_row = ids >= 0
+    query, _ = np.nonzero(is_row)
+    scores = np.full(ids.shape, -np.inf, np.float32)
+    scores[is_row] = cosines_of_pairs(queries[query], rows.take(ids[is_row]))
+    best = best_first(scores, ids)
+    return Neighbors(best.scores[:, :k], best.rows[:, :k])
+
+  def similar(self, queries: np.ndarray, rows: UnitRows, lowest: float) -> np.ndarray:
+    """Returns for each query the first row that was found with an exact cosine of at least `lowest`, or -1."""
+    first = np.full(len(queries), -1)
+    if not len(self):
+      return first
+    scores, ids = self.candidates(queries, _CANDIDATES)
+    query, place = np.nonzero((ids >= 0) & (scores >= lowest - _MARGIN))
+    candidates = ids[query, place]
+    is_close = cosines_of_pairs(queries[query], rows.take(candidates)) >= lowest
+    query, candidates = query[is_close], candidates[is_close]
+    order = np.lexsort([candidates, query])
+    found, places = np.unique(query[order], return_index=True)
+    first[found] = candidates[order][places]
+    return first
+
+  def tune(self, rows: UnitRows, lowest: float | None = None) -> None:
+    """Sets `probes` by the exact nearest rows of sampled rows; with `lowest`, by the pairs that are so similar.
+
+    Without `lowest`, the rows are in the lists, and `recall` is measured.
+    """
+    sample = sample_of(len(rows))
+    queries = rows.take(sample)
+    exact = nearest(queries, rows, min(_NEIGHBORS + 1, len(rows)))
+    query, place = np.nonzero(exact.rows != sample[:, np.newaxis])
+    scores = exact.scores[query, place]
+    if lowest is not None and len(scores) > _MIN_PAIRS:
+      # Few pairs may be so similar; the most similar ones stand for them.
+      bound = min(lowest, np.sort(scores)[-_MIN_PAIRS])
+      query, place = query[scores >= bound], place[scores >= bound]
+    if len(query):
+      ranks = self._ranks(queries, query, rows.take(exact.rows[query, place]))
+      self.probes = int(np.quantile(ranks, _RECALL, method="higher")) + 1
+    if lowest is None:
+      found = self.search(queries, rows, exact.rows.shape[1])
+      others = found.scores[:, min(1, found.scores.shape[1] - 1) :]  # the nearest row is the row itself
+      self.recall = float(np.mean(others >= exact.scores[:, -1:] - _ROUNDING))
+
+  def _ranks(self, queries, query, others):
+    """Returns how many centroids are nearer to the queries of these numbers than the centroids of other rows."""
+    _, order = self.index.quantizer.search(queries, self.lists)
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(self.lists)[np.newaxis], axis=1)
+    _, lists = self.index.quantizer.search(others, 1)
+    return ranks[query, lists[:, 0]]

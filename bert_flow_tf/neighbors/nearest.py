@@ -1,0 +1,154 @@
+"""Nearest neighbors by cosine: exact, in blocks, without an array of all pairs; or by a `SentenceIndex`."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, nearest, unit_rows
+from bert_flow_tf.progress import Progress
+
+
+@runtime_checkable
+class Index(Protocol):
+  """Index of embeddings, as `SentenceIndex`."""
+
+  def check_model(self, model: Any) -> None:
+    """Raises an EncoderError if the embeddings are not of this model."""
+
+  def search(self, query_embeddings: npt.ArrayLike, top_k: int) -> Neighbors:
+    """Returns the nearest embeddings of each query."""
+
+
+def search(
+  model: Any,
+  queries: str | Texts,
+  texts: Texts | Index | None = None,
+  *,
+  top_k: int = 10,
+  batch_size: int = 64,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+  show_progress_bar: bool = False,
+) -> Neighbors:
+  """Returns the texts that are nearest to each query, by the cosine of their embeddings.
+
+      scores, rows = search(model, ["Who plays?"], texts, top_k=3)
+      [texts[row] for row in rows[0]]
+
+  `search(query_embeddings, corpus_embeddings, top_k=3)` is `search_embeddings`, for several searches in one corpus.
+  A `SentenceIndex` in place of the texts answers without a comparison with all of them.
+
+  Args:
+    model: a `SentenceModel`, or another object with its `encode`.
+    queries: m sentences, as `SentenceModel.encode` takes them; or one str.
+    texts: n sentences to search in, of which blank ones are not found; or a `SentenceIndex` of their embeddings.
+    top_k: number of neighbors of a query; all n that are not blank, if that is less.
+    batch_size: see `SentenceModel.encode`.
+    query_chunk_size: see `search_embeddings`.
+    corpus_chunk_size: see `search_embeddings`.
+    show_progress_bar: see `SentenceModel.encode`.
+
+  Returns:
+    `Neighbors`: scores and rows, [m, min(top_k, n)] each.
+
+  Raises:
+    DataError: not str, or a query is blank.
+    ConfigError: another argument is not allowed.
+    EncoderError, CalibrationError: an embedding is not finite, or the index is of another encoder.
+  """
+  check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  if hasattr(model, "encode"):
+    if texts is None:
+      raise ConfigError("texts: missing; expected the sentences to search in", argument="texts")
+    if isinstance(queries, str):
+      queries = [queries]
+    query_texts = _check_queries(queries)
+    if isinstance(texts, Index):
+      texts.check_model(model)
+      return texts.search(model.encode(query_texts, batch_size=batch_size, show_progress_bar=False), top_k)
+    corpus_texts = check_sentences(texts, "texts")
+    with_text = rows_with_text(corpus_texts)
+    if not len(with_text):
+      return Neighbors(np.zeros([len(query_texts), 0], np.float32), np.zeros([len(query_texts), 0], np.int64))
+    corpus_texts = [corpus_texts[row] for row in with_text]
+    corpus = model.encode(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
+    query_embeddings = model.encode(query_texts, batch_size=batch_size, show_progress_bar=False)
+    settings = (top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+    scores, rows = search_embeddings(query_embeddings, corpus, *settings)
+    return Neighbors(scores, with_text[rows])
+  elif texts is None:
+    embeddings: Any = queries
+  else:
+    message = f"model: expected a SentenceModel or another object with encode, got {type(model).__name__}"
+    raise ConfigError(message, argument="model")
+  return search_embeddings(model, embeddings, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def _check_queries(queries):
+  """Returns queries as a list of str; raises a DataError for a blank one."""
+  texts = check_sentences(queries, "queries")
+  for position, query in enumerate(texts):
+    if not query.strip():
+      raise DataError(f"queries[{position}] is {query!r}: blank; expected text", argument="queries")
+  return texts
+
+
+def search_embeddings(
+  query_embeddings: npt.ArrayLike,
+  corpus_embeddings: npt.ArrayLike,
+  top_k: int = 10,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+  show_progress_bar: bool = False,
+) -> Neighbors:
+  """Returns the rows of a corpus that are nearest to each query, by cosine; a row of zeros has the cosine 0.
+
+  Args:
+    query_embeddings: m embeddings, [m, dim], as `SentenceModel.encode` returns them; [dim] is one.
+    corpus_embeddings: n embeddings, [n, dim].
+    top_k: number of neighbors of a query; all n, if that is less.
+    query_chunk_size: number of queries that are compared at once.
+    corpus_chunk_size: rows of the corpus that they are compared with at once; 1024 x 16384 are 64 MiB.
+    show_progress_bar: whether a bar on a terminal or in a notebook, or lines in a log, show the progress.
+
+  Returns:
+    `Neighbors`: scores and rows, [m, min(top_k, n)] each.
+
+  Raises:
+    CalibrationError: embeddings are not [n, dim] of finite numbers, or their dimensions differ.
+    ConfigError: another argument is not allowed.
+  """
+  check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  array = unit_rows(corpus_embeddings, "corpus_embeddings")
+  corpus = UnitRows([array], array.shape[1], is_unit=True)
+  queries = unit_rows(np.atleast_2d(np.asarray(query_embeddings)), "query_embeddings", corpus.dim)
+  return search_rows(queries, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def search_rows(
+  queries: np.ndarray,
+  corpus: UnitRows,
+  top_k: int,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+  show_progress_bar: bool = False,
+) -> Neighbors:
+  """Returns the rows nearest to queries of length 1, float32 [m, dim]; other arguments as in `search_embeddings`."""
+  k = min(top_k, len(corpus))
+  scores = np.zeros([len(queries), k], np.float32)
+  rows = np.zeros([len(queries), k], np.int64)
+  with Progress(len(queries), show_progress_bar, "searching", "query") as progress:
+    for start in range(0, len(queries), query_chunk_size):
+      block = slice(start, start + query_chunk_size)
+      scores[block], rows[block] = nearest(queries[block], corpus, k, corpus_chunk_size)
+      progress.update(len(queries[block]))
+  return Neighbors(scores, rows)
+
+
+def rows_with_text(texts: list[str]) -> np.ndarray:
+  """Returns the positions of texts that are not blank, int64 [m]."""
+  return np.array([row for row, text in enumerate(texts) if text.strip()], np.int64)

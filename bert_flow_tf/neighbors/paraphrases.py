@@ -1,0 +1,126 @@
+"""The most similar pairs of a corpus: every pair is compared, in blocks, without an array of all pairs."""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.neighbors.nearest import rows_with_text
+from bert_flow_tf.neighbors.unit_rows import cosines_of, unit_rows
+from bert_flow_tf.progress import Progress
+
+# Below the cosine of any pair.
+_LOWEST = -2.0
+
+
+class Model(Protocol):
+  """Model that embeds sentences, as `SentenceModel`."""
+
+  def encode(self, sentences: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
+    """Returns the embeddings of n sentences, [n, dim]."""
+
+
+def paraphrase_mining(
+  model: Model,
+  sentences: Texts,
+  show_progress_bar: bool = False,
+  batch_size: int = 64,
+  threshold: float | None = None,
+  max_pairs: int = 500000,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+) -> list[tuple[float, int, int]]:
+  """Returns the most similar pairs among sentences: every pair is compared, each sentence with all others.
+
+      for score, i, j in paraphrase_mining(model, sentences, threshold=0.9):
+        print(score, sentences[i], sentences[j])
+
+  Args:
+    model: a `SentenceModel`, or another object with its `encode`.
+    sentences: n sentences, as `SentenceModel.encode` takes them.
+    show_progress_bar: see `SentenceModel.encode`.
+    batch_size: see `SentenceModel.encode`.
+    threshold: smallest cosine of a pair; None for no bound.
+    max_pairs: largest number of pairs, which have the highest cosines.
+    query_chunk_size: see `search_embeddings`.
+    corpus_chunk_size: see `search_embeddings`.
+
+  Returns:
+    A list of (cosine, i, j) with i < j, positions in `sentences` from 0; the highest cosine first, equal ones by i, j.
+    Blank sentences make no pair.
+
+  Raises:
+    DataError: not str.
+    ConfigError: an argument is not allowed.
+    EncoderError, CalibrationError: an embedding is not finite.
+  """
+  texts = check_sentences(sentences)
+  with_text = rows_with_text(texts).tolist()
+  if len(with_text) < 2:
+    return []
+  texts = [texts[row] for row in with_text]
+  embeddings = model.encode(texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
+  pairs = paraphrase_mining_embeddings(
+    embeddings, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar
+  )
+  return [(score, with_text[i], with_text[j]) for score, i, j in pairs]
+
+
+def paraphrase_mining_embeddings(
+  embeddings: npt.ArrayLike,
+  threshold: float | None = None,
+  max_pairs: int = 500000,
+  query_chunk_size: int = 1024,
+  corpus_chunk_size: int = 16384,
+  show_progress_bar: bool = False,
+) -> list[tuple[float, int, int]]:
+  """Returns the most similar pairs of rows of embeddings [n, dim]; see `paraphrase_mining`.
+
+  Raises:
+    CalibrationError: embeddings are not [n, dim] of finite numbers.
+    ConfigError: another argument is not allowed.
+  """
+  check_counts(max_pairs=max_pairs, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  lowest = _LOWEST
+  if threshold is not None:
+    lowest = check_threshold(threshold)
+  rows = unit_rows(embeddings)
+  scores, first, second = np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+  with Progress(len(rows), show_progress_bar, "comparing") as progress:
+    for start in range(0, len(rows), query_chunk_size):
+      block = rows[start : start + query_chunk_size]
+      for other in range(start, len(rows), corpus_chunk_size):
+        cosines = cosines_of(block, rows[other : other + corpus_chunk_size])
+        i, j = _best_pairs(cosines, start - other, lowest, max_pairs)
+        scores = np.concatenate([scores, cosines[i, j]])
+        first, second = np.concatenate([first, i + start]), np.concatenate([second, j + other])
+        order = np.lexsort([second, first, -scores])[:max_pairs]
+        scores, first, second = scores[order], first[order], second[order]
+        if len(scores) == max_pairs:
+          lowest = scores[-1]
+      progress.update(len(block))
+  return list(zip(scores.tolist(), first.tolist(), second.tolist(), strict=True))
+
+
+def check_threshold(threshold: float) -> float:
+  """Returns a smallest cosine; raises a ConfigError for anything but a number from -1 to 1."""
+  is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+  if not is_number or not -1 <= threshold <= 1:
+    raise ConfigError(f"threshold={threshold}: expected a cosine, a number from -1 to 1", argument="threshold")
+  return float(threshold)
+
+
+def _best_pairs(cosines: np.ndarray, offset: int, lowest: float, max_pairs: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns places i, j of a block's cosines of at least `lowest`; without those that cannot be among `max_pairs`.
+
+  Column j is the row j - `offset` of the block: only later rows make pairs.
+  """
+  later = np.triu(np.ones(cosines.shape, bool), offset + 1)
+  close = later & (cosines >= lowest)
+  if np.count_nonzero(close) > max_pairs:
+    close = later & (cosines >= np.partition(cosines[close], -max_pairs)[-max_pairs])
+  i, j = np.nonzero(close)
+  return i, j

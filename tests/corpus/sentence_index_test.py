@@ -1,0 +1,272 @@
+"""Folders of vectors and their index, against all cosines, through kills, damage and new shards."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.corpus import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.embedding import Embedder
+from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
+from bert_flow_tf.corpus.vectors import VectorFolder
+from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
+from tests.corpus.toy import Model, vector
+from tests.neighbors.nearest_test import ROUNDING, all_cosines
+from tests.testing import REPO, edit_json, rejected
+
+needs_faiss = pytest.mark.skipif(
+  importlib.util.find_spec("faiss") is None, reason="faiss-cpu is not installed: it is the extra search"
+)
+FORMATS = ["npy", "jsonl"]
+if importlib.util.find_spec("pyarrow"):
+  FORMATS.append("parquet")
+SENTENCES = [f"sentence {number}" for number in range(250)]
+
+
+class Wide(Model):
+  output_dim = 8
+
+  def encode(self, sentences, **settings):
+    return np.tile(super().encode(sentences), 2)
+
+
+def embed(folder, sentences=SENTENCES, encoder="toy", model=None, output="npy"):
+  """Writes the vectors of sentences in shards of 50."""
+  text = folder.with_suffix(".txt")
+  text.parent.mkdir(exist_ok=True)
+  text.write_text("".join(f"{sentence}\n" for sentence in sentences))
+  settings = JobSettings(input=(str(text),), output_dir=str(folder), shard_size=50, output_format=output)
+  model = model or Model()
+  EmbeddingJob(settings).run(Embedder(model, Model, {"weights": encoder}, {"encoder": {}}))
+  return np.array([np.tile(vector(sentence), model.output_dim // 4) for sentence in sentences])
+
+
+def content(folder):
+  """Returns {path: (bytes, time of the last change)} of all files below a folder."""
+  return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_vectors_and_ids_are_read(tmp_path, output):
+  expected = embed(tmp_path / "vectors", output=output)
+  vectors = VectorFolder.open(str(tmp_path / "vectors"))
+  rows = np.array([249, 0, 50, 49, 120])
+  np.testing.assert_allclose(
+    (vectors.rows.take(rows) * expected[rows]).sum(axis=1), np.linalg.norm(expected[rows], axis=1)
+  )
+  blocks = [block for _, block in vectors.rows.blocks(30)]
+  np.testing.assert_array_equal(np.concatenate(blocks), vectors.rows.take(np.arange(250)))
+  assert [vectors.id_of(row) for row in rows.tolist()] == ["250", "1", "51", "50", "121"]
+
+
+@needs_faiss
+@pytest.mark.parametrize("output", FORMATS)
+def test_an_index_finds_what_all_cosines_find(tmp_path, output):
+  folder = tmp_path / "vectors"
+  expected = embed(folder, output=output)
+  index = index_vectors(str(folder))
+  queries = np.random.default_rng(0).uniform(size=[20, 4]) * 2**32
+  cosines = all_cosines(queries, expected)
+  scores, rows = index.search(queries, 5)
+  np.testing.assert_allclose(scores, np.take_along_axis(cosines, rows, axis=1), atol=ROUNDING)
+  assert np.mean(scores >= -np.sort(-cosines, axis=1)[:, 4:5] - ROUNDING) > 0.9 and index.recall > 0.9
+  before = content(folder)
+  assert len(index_vectors(str(folder))) == 250 and content(folder) == before
+
+
+@needs_faiss
+def test_new_shards_are_added_without_a_rebuild(tmp_path):
+  expected = embed(tmp_path / "vectors/b")
+  index_vectors(str(tmp_path / "vectors"))
+  before = content(tmp_path / "vectors/index")
+  more = embed(tmp_path / "vectors/a", [f"another {number}" for number in range(70)])
+  changed = content(tmp_path / "vectors")
+  with rejected(ConfigError, "vectors", match="older than its shards .2 of 7 are not in it.; bert-flow index"):
+    SentenceIndex.load(tmp_path / "vectors")
+  assert content(tmp_path / "vectors") == changed
+  index = index_vectors(str(tmp_path / "vectors"))
+  after = content(tmp_path / "vectors/index")
+  assert (
+    all(after[path] == before[path] for path in before if path.name != "index.json") and len(after) == len(before) + 2
+  )
+  _, rows = index.search(np.concatenate([more, expected]), 1)
+  assert rows[:, 0].tolist() == list(range(320))
+  vectors = VectorFolder.open(str(tmp_path / "vectors"))
+  assert vectors.id_of(69) == "a/70" and vectors.id_of(70) == "b/1"
+  # A run that is gone leaves the index, too.
+  shutil.rmtree(tmp_path / "vectors/a")
+  with rejected(ConfigError, "vectors", match="some that are gone"):
+    SentenceIndex.load(tmp_path / "vectors")
+  assert len(index_vectors(str(tmp_path / "vectors"))) == 250
+  assert content(tmp_path / "vectors/index").keys() == before.keys()
+
+
+_KILLED = """
+import os, signal, sys
+from bert_flow_tf.corpus.sentence_index import index_vectors
+from bert_flow_tf.neighbors.inverted_lists import InvertedLists
+codes, calls = InvertedLists.codes, []
+def killed(lists, rows):
+  calls.append(0)
+  if len(calls) == 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+  return codes(lists, rows)
+InvertedLists.codes = killed
+index_vectors(sys.argv[1])
+"""
+
+
+@needs_faiss
+def test_a_killed_run_resumes(tmp_path):
+  folder = tmp_path / "vectors"
+  expected = embed(folder)
+  environment = {**os.environ, "PYTHONPATH": str(REPO)}
+  done = subprocess.run([sys.executable, "-c", _KILLED, str(folder)], env=environment, check=False, capture_output=True)
+  assert done.returncode == -signal.SIGKILL, done.stderr
+  with rejected(ConfigError, "vectors", match="no complete index"):
+    SentenceIndex.load(folder)
+  before = {path: value for path, value in content(folder / "index").items() if path.suffix == ".codes"}
+  assert len(before) == 2
+  index = index_vectors(str(folder))
+  after = content(folder / "index")
+  assert all(after[path] == value for path, value in before.items())
+  assert index.search(expected, 1).rows[:, 0].tolist() == list(range(250))
+
+
+@needs_faiss
+def test_a_full_disk_leaves_what_was_indexed(tmp_path, monkeypatch):
+  folder = tmp_path / "vectors"
+  embed(folder)
+  sync, calls = os.fsync, []
+
+  def full(handle):
+    calls.append(handle)
+    if len(calls) == 6:
+      raise OSError(28, "No space left on device")
+    return sync(handle)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+      index_vectors(str(folder))
+  assert not [path for path in (folder / "index").iterdir() if path.name.startswith(".")]
+  assert len(index_vectors(str(folder))) == 250
+
+
+@needs_faiss
+def test_damage_is_one_sentence(tmp_path):
+  folder = tmp_path / "vectors"
+  embed(folder)
+  index_vectors(str(folder))
+  for name in ("centroids.faiss", "00001.codes", "index.json"):
+    path = folder / "index" / name
+    good = path.read_bytes()
+    path.write_bytes(good[:-9] + b"9" + good[-8:])
+    for call in (SentenceIndex.load, index_vectors):
+      if call is SentenceIndex.load or name != "00001.codes":
+        with rejected(DataError, "vectors", match=f"{name}: damaged .*delete .*index"):
+          call(str(folder))
+    path.write_bytes(good)
+  shard = folder / "shard-00002-of-00005.npy"
+  good = shard.read_bytes()
+  shard.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+  shutil.rmtree(folder / "index")
+  with rejected(DataError, "vectors", match="shard-00002-of-00005.npy: damaged"):
+    index_vectors(str(folder))
+
+
+def test_wrong_folders_are_one_sentence(tmp_path):
+  folder = tmp_path / "vectors"
+  embed(folder / "a")
+  embed(folder / "b", encoder="other")
+  embed(tmp_path / "wide/a", model=Wide())
+  shutil.copytree(folder / "a", tmp_path / "wide/b")
+  for name in ("records", "part", "odd"):
+    shutil.copytree(folder / "a", tmp_path / name)
+  settings = json.loads((tmp_path / "records/manifest.json").read_text())["settings"]
+  edit_json(tmp_path / "records/manifest.json", settings=settings | {"output_format": "tfrecord"}, sha256=None)
+  (tmp_path / "part/shard-00003-of-00005.json").unlink()
+  (tmp_path / "empty").mkdir()
+  edit_json(tmp_path / "odd/manifest.json", records=7)
+  before = content(tmp_path)
+  expected = {
+    "vectors": (ConfigError, "a and b are of different encoders or calibrations .weights toy, now other"),
+    "wide": (ConfigError, "a and b are of different .*dimensions 8, now 4"),
+    "records": (ConfigError, "shards are tfrecord; expected npy, parquet or jsonl"),
+    "part": (ConfigError, "4 of 5 shards; the same bert-flow embed command"),
+    "odd": (DataError, "manifest.json: damaged"),
+    "absent": (ConfigError, "no such folder"),
+    "empty": (ConfigError, "no manifest.json in it"),
+    "gs://bucket/x": (ConfigError, "no such folder"),
+  }
+  for name, (error, match) in expected.items():
+    path = name if "://" in name else str(tmp_path / name)
+    with rejected(error, "vectors", match=match):
+      VectorFolder.open(path)
+  assert content(tmp_path) == before
+
+
+@needs_faiss
+def test_an_index_of_another_encoder_is_kept(tmp_path):
+  folder = tmp_path / "vectors"
+  embed(folder)
+  index_vectors(str(folder))
+  manifest = json.loads((folder / "manifest.json").read_text())
+  manifest["settings"]["embedder"]["weights"] = "other"
+  edit_json(folder / "manifest.json", settings=manifest["settings"], sha256=None)
+  before = content(folder)
+  with rejected(EncoderError, "vectors", match="of another encoder or calibration; delete it"):
+    index_vectors(str(folder))
+  assert content(folder) == before
+
+
+@needs_faiss
+def test_in_memory(tmp_path):
+  rows = np.random.default_rng(0).normal(size=[400, 6])
+  index = SentenceIndex.build(rows[:300])
+  index.add(rows[300:])
+  assert len(index) == 400 and index.search(rows, 1).rows[:, 0].tolist() == list(range(400))
+  assert index.search(rows[7], 400).rows.shape == (1, 400)
+  index.save(tmp_path / "saved")
+  loaded = SentenceIndex.load(tmp_path / "saved")
+  np.testing.assert_array_equal(loaded.search(rows, 3).rows, index.search(rows, 3).rows)
+  assert loaded.recall == index.recall
+  loaded.add(rows[:5])
+  loaded.save(tmp_path / "saved")
+  assert len(SentenceIndex.load(tmp_path / "saved")) == 405
+  SentenceIndex.build(rows[:1]).save(tmp_path / "one")
+  assert SentenceIndex.load(tmp_path / "one").search(rows[0], 3).rows.tolist() == [[0]]
+  (tmp_path / "other").mkdir()
+  (tmp_path / "other/notes.txt").write_text("mine")
+  with rejected(ConfigError, "folder", match="other files than an index"):
+    index.save(tmp_path / "other")
+  assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
+  for call, error, argument in [
+    (lambda: index.search(rows[:, :5]), CalibrationError, "query_embeddings"),
+    (lambda: index.search(rows, 0), ConfigError, "top_k"),
+    (lambda: index.add(rows[:, :5]), CalibrationError, "embeddings"),
+    (lambda: SentenceIndex.build(rows[:0]), ConfigError, "embeddings"),
+    (lambda: SentenceIndex.load(tmp_path / "other"), ConfigError, "vectors"),
+  ]:
+    with rejected(error, argument):
+      call()
+
+
+@needs_faiss
+def test_a_model_searches_its_own_index():
+  import bert_flow_tf
+
+  model = bert_flow_tf.SentenceModel.from_pretrained("static:mini")
+  texts = ["A man is eating.", "Dogs run in the park.", "Prices rose in May."]
+  index = SentenceIndex.build(model.encode(texts), model)
+  found = bert_flow_tf.search(model, "A dog runs.", index, top_k=2)
+  np.testing.assert_array_equal(found.rows, bert_flow_tf.search(model, "A dog runs.", texts, top_k=2).rows)
+  model.fit(texts * 20, calibration="mean")
+  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256"):
+    bert_flow_tf.search(model, "A dog runs.", index)

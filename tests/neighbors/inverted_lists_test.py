@@ -1,0 +1,101 @@
+"""The index of FAISS against all cosines, computed here."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.neighbors import inverted_lists, near_duplicates
+from bert_flow_tf.neighbors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
+from bert_flow_tf.neighbors.unit_rows import UnitRows
+from tests.neighbors.nearest_test import ROUNDING
+from tests.testing import rejected
+
+
+def clustered(n, dim, noise, seed=0):
+  """Rows in clusters of four, in random order, some with a factor."""
+  rng = np.random.default_rng(seed)
+  rows = np.repeat(rng.normal(size=[n // 4, dim]), 4, axis=0) + noise * rng.normal(size=[n, dim])
+  return (rng.permutation(rows) * rng.uniform(0.5, 2, size=[n, 1])).astype(np.float32)
+
+
+def all_cosines(a, b):
+  """All cosines [m, n], by float64; 0 for a row of zeros."""
+  units = [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30) for rows in map(np.float64, (a, b))]
+  return units[0] @ units[1].T
+
+
+@pytest.mark.parametrize("dim", [16, 21])
+def test_near_duplicates_of_the_index_are_true_and_nearly_all(dim):
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rows = clustered(2000, dim, 0.12)
+  rows[7] = rows[1999] = 0
+  threshold = 0.97
+  kept = near_duplicates(rows, threshold, index=IVF)
+  cosines = all_cosines(rows, rows)
+  numbers = np.arange(len(rows))
+  dropped = np.flatnonzero(kept != numbers)
+  assert 500 < len(dropped) < 1900 and not np.isin([7, 1999], dropped).any()
+  # A dropped row has a kept row before it that is so similar.
+  originals = kept[dropped]
+  assert (originals < dropped).all() and (kept[originals] == originals).all()
+  assert (cosines[dropped, originals] >= threshold - ROUNDING).all()
+  # Nearly all rows that have such a kept row are dropped.
+  of_kept = np.triu(cosines, 1)[kept == numbers] >= threshold
+  assert len(dropped) >= 0.99 * np.count_nonzero(of_kept.any(axis=0))
+
+
+def test_equal_texts_are_found_before_the_index():
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rows = np.random.default_rng(0).normal(size=[60, 8])
+  texts = [f"text {row % 50}" for row in range(60)]
+  rows[55] = -rows[5]  # as if another batch had given another embedding
+  kept = near_duplicates(rows, 1, texts=texts, index=IVF)
+  assert kept.tolist() == [row % 50 for row in range(60)]
+  assert near_duplicates(rows, 1, texts=texts).tolist() == kept.tolist()
+
+
+@pytest.mark.parametrize("top_k", [1, 10, 300, 5000])
+def test_search_has_exact_cosines(top_k):
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  array = clustered(1200, 12, 0.5)
+  rows = UnitRows([array[:500], array[500:]], 12)
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  lists.tune(rows)
+  queries = clustered(300, 12, 0.5, seed=1)
+  scores, found = lists.search(UnitRows([queries], 12).take(np.arange(300)), rows, top_k)
+  cosines = all_cosines(queries, array)
+  np.testing.assert_allclose(scores, np.take_along_axis(cosines, found, axis=1), atol=ROUNDING)
+  assert all(len(set(row)) == min(top_k, 1200) for row in found.tolist()) and (np.diff(scores, axis=1) <= 0).all()
+  lowest = -np.sort(-cosines, axis=1)[:, : found.shape[1]][:, -1:]
+  assert np.mean(scores >= lowest - ROUNDING) > 0.97 and lists.recall > 0.98
+  assert lists.search(np.zeros([0, 12], np.float32), rows, 3).scores.shape == (0, 3)
+
+
+def test_a_recall_is_measured(monkeypatch):
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rows = UnitRows([np.random.default_rng(0).normal(size=[3000, 24]).astype(np.float32)], 24)
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  monkeypatch.setattr(inverted_lists, "_RECALL", 0.3)  # as if few lists were enough
+  lists.tune(rows)
+  assert lists.recall < 0.8
+
+
+def test_auto_is_exact_up_to_a_minute(monkeypatch, caplog):
+  monkeypatch.setattr(inverted_lists, "has_faiss", lambda: False)
+  minute = inverted_lists._PRODUCTS_PER_MINUTE
+  assert not takes_lists(AUTO, minute) and not takes_lists(EXACT, 9 * minute) and not caplog.messages
+  with caplog.at_level("INFO"):
+    assert not takes_lists(AUTO, 9 * minute)
+  assert "about 9 minutes" in caplog.text and "pip install 'bert-flow-tf[search]'" in caplog.text
+  monkeypatch.setattr(inverted_lists, "has_faiss", lambda: True)
+  assert takes_lists(AUTO, 9 * minute)
+  with rejected(ConfigError, "index"):
+    near_duplicates(np.ones([2, 3]), index="hnsw")
+
+
+def test_without_faiss_the_error_names_the_extra(monkeypatch):
+  monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+  with rejected(ConfigError, "index", match=r"bert-flow-tf\[search\]"):
+    near_duplicates(np.ones([2, 3]), index=IVF)
