@@ -86,7 +86,7 @@ def test_auto_is_exact_up_to_a_minute(monkeypatch, caplog):
   monkeypatch.setattr(inverted_lists, "has_faiss", lambda: False)
   minute = inverted_lists._PRODUCTS_PER_MINUTE
   assert not takes_lists(AUTO, minute) and not takes_lists(EXACT, 9 * minute) and not caplog.messages
-  with caplog.at_level("INFO"):
+  with caplog.at_level("INFO", logger="absl"):
     assert not takes_lists(AUTO, 9 * minute)
   assert "about 9 minutes" in caplog.text and "pip install 'bert-flow-tf[search]'" in caplog.text
   monkeypatch.setattr(inverted_lists, "has_faiss", lambda: True)

@@ -32,4 +32,9 @@ def test_a_flag_has_one_default():
       if (command != "siamese" or name not in {"task", *PUBLISHED}) and not fits_if_asked:
         defaults.setdefault(name, set()).add(default)
   assert {name: values for name, values in defaults.items() if len(values) > 1} == {}
-  assert [command for command in COMMANDS if "output" not in table[command]] == ["report", "export", "serve-check"]
+  assert [command for command in COMMANDS if "output" not in table[command]] == [
+    "report",
+    "index",
+    "export",
+    "serve-check",
+  ]
