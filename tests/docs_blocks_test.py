@@ -51,6 +51,7 @@ AS_READ = {
   "docs/benchmarks.md": {
     "--benchmark=step": r"\g<0> --dim=8 --steps=30",
     "--benchmark=(step|training_step|startup)": r"\g<0> --repeats=1 --training_steps=1",
+    "precisions DATA mini": r"\g<0> int8",
   },
   "docs/distributed.md": {
     "# on the first": "& first=$!",
