@@ -48,7 +48,7 @@ class SentenceIndex:
 
     Args:
       embeddings: n embeddings, [n, dim]; the index keeps the array.
-      model: the model that gave them; a search with another one is an error then. None for any.
+      model: the model that gave them, which a search must have, too; None for any model.
       show_progress_bar: see `search_embeddings`.
 
     Raises:

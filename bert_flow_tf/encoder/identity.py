@@ -34,7 +34,7 @@ class _Identity(abc.ABC):
 
   @property
   def remedy(self) -> str:
-    """What a user can do where another identity is given; the end of a message."""
+    """Names what a user can do where another identity is given; the end of a message."""
     return ""
 
   @abc.abstractmethod

@@ -153,7 +153,7 @@ class Tokens:
   def __init__(self, mask: tf.Tensor) -> None:
     is_token = mask > 0
     self._places = tf.cast(tf.where(is_token), tf.int32)
-    # The row of each position; padding has a row of 0 after those of tokens.
+    # The row of each position; padding has a row of 0 after the rows of tokens.
     count = tf.shape(self._places)[0]
     numbers = tf.reshape(tf.cumsum(tf.reshape(tf.cast(is_token, tf.int32), [-1])), tf.shape(mask)) - 1
     self._rows = tf.where(is_token, numbers, count)[..., tf.newaxis]
@@ -164,7 +164,7 @@ class Tokens:
 
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
     """[tokens, size] -> [batch, seq_len, size], 0 for padding."""
-    # By gather_nd, in a third of the time of scatter_nd.
+    # By gather_nd, which takes less than half of the time of scatter_nd.
     return tf.gather_nd(tf.pad(rows, [[0, 1], [0, 0]]), self._rows)
 
 

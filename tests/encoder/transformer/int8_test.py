@@ -71,7 +71,7 @@ def test_a_dense_layer_in_integers(activation, has_bias, least, in_graph):
 
 
 def test_a_large_channel_does_not_cost_the_others_their_digits():
-  """Without divisors, the error of these products is ten times as large."""
+  """Without divisors, the error of these products is 29 times as large."""
   rng = np.random.default_rng(0)
   rows, kernel = np.float32(rng.normal(size=[50, 96])), np.float32(rng.normal(size=[96, 40]))
   rows[:, 7] *= 100
@@ -82,7 +82,7 @@ def test_a_large_channel_does_not_cost_the_others_their_digits():
     products = int8.Int8Products()
     found = products.dense(tf.constant(rows), products.prepare(tf.constant(kernel), None, inputs), inputs, None)
     errors.append(np.abs(found - rows @ kernel).max())
-  assert errors[1] < 0.2 * errors[0]
+  assert errors[1] < 0.1 * errors[0]
 
 
 def test_states_are_near_float32s(encoders):
