@@ -9,6 +9,7 @@ from absl import logging
 
 from bert_flow_tf.data.flow_corpus import TARGET
 from bert_flow_tf.data.tasks import STS_TASKS
+from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS
@@ -49,6 +50,10 @@ _FITTED = (
   Recipe("word-rows", SOFT_AND_CHARACTERS, token_weights=IDF, static=True),
 )
 _ROWS = (*_CONTROLS, Recipe(AVG), Recipe(FIRST_LAST), *_FITTED)
+# The best rows that run a transformer, with its products in 8 bits.
+_IN_INT8 = tuple(
+  Recipe("mix", calibration, token_weights=IDF, precision=INT8) for calibration in (SOFT, _AUTO, SOFT_AND_CHARACTERS)
+)
 _ABLATION_ROWS = (
   WHITENING,
   Recipe(FIRST_LAST, SOFT),
@@ -76,14 +81,15 @@ _NOT_RUN = (
 
 
 def make_beyond(request: TableRequest) -> TableContent:
-  """Makes the scores of `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus."""
-  notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", "▲, ▼")))
+  """Makes the scores of `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus; int8."""
+  notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", INT8, "▲, ▼")))
   recipes = list(_ROWS)
   for recipe in _FITTED:
     recipes.append(_on_all_sets(request, recipe))
   if request.plan.corpus:
     notes += [note("(corpus)"), *_corpus_notes(request)]
     recipes += [dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)) for recipe in _FITTED]
+  recipes += _IN_INT8
   notes += [*_binary_notes(request), *only_embedding_notes(request)]
   rows = []
   for bench in request.benches:
@@ -111,15 +117,19 @@ def _corpus_notes(request):
 
 
 def _supported_recipes(bench, recipes):
-  """Returns the recipes that an encoder supports; averages and auto for an encoder with a single embedding."""
+  """Returns the recipes that an encoder supports; averages, auto and int8 for an encoder with a single embedding."""
   if bench.only_embedding is None:
     return recipes
   supported = []
   for recipe in recipes:
     if recipe.embedding in CONTROLS and bench.kind is not Kind.SAVED_MODEL:
       supported.append(recipe)
+    elif recipe.precision:
+      continue
     elif recipe.embedding in (AVG, FIRST_LAST) or recipe.calibration == _AUTO:
       supported.append(Recipe(bench.only_embedding, recipe.calibration, recipe.corpus))
+  if bench.kind is Kind.BERT:
+    supported.append(Recipe(bench.only_embedding, precision=INT8))
   return list(dict.fromkeys(supported))
 
 
@@ -176,10 +186,10 @@ def method_name(recipe: Recipe) -> str:
   prefix = ""
   if recipe.static:
     prefix = "static: "
-  elif dataclasses.replace(recipe, corpus=TARGET) == BEST:
+  elif dataclasses.replace(recipe, corpus=TARGET, precision="") == BEST:
     prefix = "recipe: "
-  parts = (recipe.embedding, recipe.token_weights, recipe.calibration)
-  named = [part for part in parts if part not in (UNIFORM, NONE)]
+  parts = (recipe.embedding, recipe.token_weights, recipe.calibration, recipe.precision)
+  named = [part for part in parts if part not in (UNIFORM, NONE, "")]
   return prefix + ", ".join(named)
 
 
@@ -221,17 +231,18 @@ def _score_rows(request, bench, recipes):
   scores, notes = {}, []
   for recipe in recipes:
     cells, tasks_of_names = cells_of(bench, recipe, request.tasks, request.seeds)
-    scores[fitted_name(recipe)] = with_mean(request, cells)
+    scores[recipe] = with_mean(request, cells)
     if recipe.calibration == _AUTO and tasks_of_names:
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in tasks_of_names.items()]
-      notes.append(f"{bench.title}, choice of {_AUTO}{_fitted_on(recipe)}: {'; '.join(places)}.")
+      method = " in ".join(filter(None, (_AUTO, recipe.precision)))
+      notes.append(f"{bench.title}, choice of {method}{_fitted_on(recipe)}: {'; '.join(places)}.")
   # A calibration can hurt: cells below the uncalibrated embeddings are marked.
-  rows, plain = [], scores.get(bench.only_embedding or FIRST_LAST, {})
-  for name, cells in scores.items():
-    if name not in (AVG, FIRST_LAST, bench.only_embedding, *CONTROLS):
+  rows, plain = [], scores.get(Recipe(bench.only_embedding or FIRST_LAST), {})
+  for recipe, cells in scores.items():
+    if recipe.calibration != NONE:
       for column, cell in cells.items():
         cells[column] = dataclasses.replace(cell, worse=cell.mean < plain.get(column, Cell()).mean)
-    rows.append(Row(f"{bench.title}, {name}", OURS, cells))
+    rows.append(Row(f"{bench.title}, {fitted_name(recipe)}", OURS, cells))
   return rows, notes
 
 

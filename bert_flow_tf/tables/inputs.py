@@ -178,14 +178,16 @@ def load_encoder(name: str, inputs: Inputs) -> Any:
 
 
 def change_encoder(
-  encoder: "SentenceEncoder", settings: EncoderSettings, token_weights: str, static: bool = False
+  encoder: "SentenceEncoder", settings: EncoderSettings, token_weights: str, static: bool = False, precision: str = ""
 ) -> "TextEncoder":
-  """Returns the same encoder with other token weights, or the word embeddings of its BERT alone."""
+  """Returns the same encoder with other token weights and precision, or the word embeddings of its BERT alone."""
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
   from bert_flow_tf.encoder.text.token_weights import make_token_weights
 
   if static:
     return _load_bert(f"{STATIC.prefix}{encoder.name}", settings, token_weights)
+  if precision:  # kernels are read again, to be rounded
+    return _load_bert(encoder.name, dataclasses.replace(settings, precision=precision), token_weights)
   weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)
   changed = dataclasses.replace(encoder.settings, token_weights=token_weights)
   return SentenceEncoder(encoder.loaded, encoder.tokenizer, weights, changed)

@@ -50,6 +50,7 @@ class Recipe:
   corpus: str = TARGET  # sentences that it is fitted on: "target", "nli", a file, or `inputs.target_of([TASK, ...])`
   token_weights: str = UNIFORM  # the encoder's; UNIFORM for the encoder as the run loads it
   static: bool = False  # whether the encoder is its BERT's word embeddings alone
+  precision: str = ""  # the encoder's; "" for that of the run
 
   def __str__(self) -> str:
     parts = [self.embedding]
@@ -57,6 +58,8 @@ class Recipe:
       parts.append(self.token_weights)
     if self.calibration != NONE:
       parts.append(f"{self.calibration} ({self.corpus})")
+    if self.precision:
+      parts.append(self.precision)
     return ", ".join(parts)
 
   @property
@@ -224,10 +227,10 @@ class Workbench:
     return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
   def variant(self, recipe: Recipe) -> "Workbench":
-    """Returns the workbench of this encoder in the form that a recipe takes: other token weights, or static."""
-    if recipe.token_weights == UNIFORM and not recipe.static:
+    """Returns the workbench of this encoder as a recipe takes it: with other token weights or precision, or static."""
+    if recipe.token_weights == UNIFORM and not recipe.static and not recipe.precision:
       return self
-    return self._variant(recipe.token_weights, recipe.static)
+    return self._variant(recipe.token_weights, recipe.static, recipe.precision)
 
   def model(self, task: str, recipe: Recipe, seed: int = 0) -> "SentenceModel":
     """Returns the `SentenceModel` of a recipe, fitted on its corpus; see `cosines` for errors."""
@@ -245,8 +248,8 @@ class Workbench:
       seed = 0
     return bench._fitted(recipe.embedding, spec, corpus, dev_task, seed)
 
-  def _change(self, token_weights, static):
-    encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static)
+  def _change(self, token_weights, static, precision):
+    encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static, precision)
     return Workbench(encoder, self.inputs, self.store, self.label, self.kind)
 
   def _key(self, task, recipe, seed, split):

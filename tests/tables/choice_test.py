@@ -15,7 +15,7 @@ TASKS = ("STS-B", "SICK-R", "STS-12")
 @pytest.fixture(autouse=True)
 def variants(monkeypatch):
   """Encoders whose vectors depend on the token weights."""
-  monkeypatch.setattr(workbench, "change_encoder", lambda encoder, settings, weights, static: Encoder(weights))
+  monkeypatch.setattr(workbench, "change_encoder", lambda encoder, settings, weights, *_: Encoder(weights))
   monkeypatch.setattr(workbench, "Workbench", Bench)
 
 
