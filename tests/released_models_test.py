@@ -25,14 +25,14 @@ def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
   encoders = {"static-sn": f"static:{bert}", "word-vectors-mean": f"glove:{folder.parent / 'word_vectors.txt'}"}
   name = encoders.get(folder.name, str(bert))
   # The mix of 0.1.0 concatenated two embeddings.
-  if folder.name.endswith("-of-mix"):
+  if folder.parent.name == "0.1.0" and folder.name.endswith("-of-mix"):
     with rejected(CalibrationError, "folder", match="release 0.1.0"):
       SentenceModel.load(folder, model=name)
     return
   model = SentenceModel.load(folder, model=name)
   sentences, expected = released["sentences"].tolist(), released[folder.name]
-  # A whitening magnifies the rounding of the encoder; bfloat16 has steps of 0.004.
-  tolerance = 0.02 if model.encoder.precision == "bfloat16" else 0.003
+  # A whitening magnifies the rounding of float32; bfloat16 has steps of 0.004; int8 has 7 bits on some CPUs.
+  tolerance = {"bfloat16": 0.02, "int8": 0.05}.get(model.encoder.precision, 0.003)
   np.testing.assert_allclose(model.encode(sentences), expected, atol=tolerance * np.abs(expected).max(), rtol=0)
   similarities = model.similarity(sentences, sentences[1:] + sentences[:1])
   np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=tolerance)

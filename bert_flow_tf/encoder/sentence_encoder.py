@@ -131,9 +131,10 @@ def load_encoder_of(
   if name is None:
     raise EncoderError(f"{where}: fitted on {identity or 'an unknown encoder'}; name it, as model=mini", "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
+  of_fit = {}
   if model is not None:
-    for keyword in keywords(PER_ENCODER):
-      arguments.pop(keyword, None)
+    for keyword in arguments.keys() & keywords(PER_ENCODER):
+      of_fit[keyword] = arguments.pop(keyword)
   if settings.get("token_weights") == "uniform":
     arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
@@ -147,7 +148,14 @@ def load_encoder_of(
         raise ConfigError(message, keyword)
     return model, arguments
   try:
-    return SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **loading), arguments
+    encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **loading)
+    # The encoder of the fit in another folder: its settings are those of the fit, too.
+    if model and isinstance(identity, EncoderIdentity) and encoder.weights_checksum == identity.weights_sha256:
+      del of_fit["revision"]
+      of_fit |= loading
+      if not of_fit.items() <= encoder.settings.arguments(LOADING).items():
+        encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **of_fit)
+    return encoder, arguments
   except EncoderError as error:
     if model is not None:
       raise
