@@ -167,8 +167,10 @@ def test_precision_activation_and_length_of_words_are_those_of_the_fit(encoder, 
   loaded = SentenceModel.load(tmp_path / "other")
   assert loaded.identity == other.identity != SentenceModel(encoder, **ARGUMENTS).identity
   np.testing.assert_array_equal(loaded.encode(["dog dogs"]), other.encode(["dog zzz"]))
+  named = SentenceModel.load(tmp_path / "other", model=encoder.name)  # the same weights, in whatever folder
+  assert named.identity == other.identity
   with rejected(EncoderError, "folder", "hidden_act"):
-    SentenceModel.load(tmp_path / "other", model=encoder.name)  # its files decide
+    SentenceModel.load(tmp_path / "other", model=encoder.name, hidden_act="gelu")
 
 
 def test_calibration_of_other_embeddings_is_refused(encoder, rows, model):
