@@ -134,8 +134,8 @@ def text_corpus(queries: int) -> Corpus:
   return Corpus(model, find, ("id", "sentence"), lambda row: corpus[row])
 
 
-def vector_corpus() -> Corpus:
-  """Opens the vectors of --vectors and their index, and loads the model that embedded them."""
+def vector_corpus(queries: int) -> Corpus:
+  """Opens the vectors of --vectors and their index for a number of queries, and loads the model that embedded them."""
   from bert_flow_tf.corpus.index_files import INDEX
   from bert_flow_tf.corpus.vectors import VectorFolder
 
@@ -146,6 +146,8 @@ def vector_corpus() -> Corpus:
     from bert_flow_tf.corpus.sentence_index import SentenceIndex
 
     find = index_search(SentenceIndex.load(vectors.folder))
+  elif takes_lists(FLAGS.index, float(queries) * len(vectors.rows) * vectors.rows.dim):
+    logging.info("every pair is compared; an index is faster: bert-flow index %s", vectors.folder)
   quiet.import_tensorflow()
   from bert_flow_tf.corpus.models import load_model_of
 
@@ -173,7 +175,7 @@ def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
   queries = read_queries()
-  corpus = text_corpus(len(queries)) if FLAGS.vectors is None else vector_corpus()
+  corpus = text_corpus(len(queries)) if FLAGS.vectors is None else vector_corpus(len(queries))
 
   def hits(texts):
     """Yields (query, rank, cosine, id and sentence) of each query's nearest sentences."""
