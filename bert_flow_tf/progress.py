@@ -12,7 +12,9 @@ LOG_SECONDS = 10
 
 
 def counted(number: float, noun: str, form: str = "") -> str:
-  """Returns a number in a format and its noun, which has a regular plural: "1 epoch", "1,378 pairs"."""
+  """Returns a number in a format and its noun: "1 epoch", "1,378 pairs", "2 queries"."""
+  if number != 1 and noun.endswith("y"):
+    noun = noun[:-1] + "ie"
   plural = "" if number == 1 else "s"
   return f"{number:{form}} {noun}{plural}"
 

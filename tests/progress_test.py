@@ -66,6 +66,7 @@ def test_counted():
   numbers = [progress.counted(number, "pair") for number in (0, 1, 2, 1.0, 0.5)]
   assert numbers == ["0 pairs", "1 pair", "2 pairs", "1.0 pair", "0.5 pairs"]
   assert progress.counted(1.0, "epoch", "g") == "1 epoch" and progress.counted(1234, "row", ",") == "1,234 rows"
+  assert [progress.counted(number, "query") for number in (1, 2)] == ["1 query", "2 queries"]
 
 
 def test_a_bar_in_a_notebook():
