@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.tables.inputs import Inputs, target_of
 from bert_flow_tf.tables.workbench import Recipe, Store, load_benches
 from bert_flow_tf.training.settings import FlowSettings
+from tests.encoder import tiny
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
 AVG, SN, FLOW, NATSV = Recipe("avg"), Recipe("avg", "sn"), Recipe("avg", "flow"), Recipe("avg", "natsv")
@@ -172,3 +173,17 @@ def test_a_static_encoder_has_one_embedding(tmp_path):
   inputs = Inputs({"STS-B": load_task("sample")}, DataSettings(), EncoderSettings(), FlowSettings())
   (bench,) = load_benches(["static:mini"], inputs, Store(tmp_path))
   assert bench.only_embedding == "word-rows" and math.isfinite(bench.score("STS-B", Recipe(bench.only_embedding))[0])
+
+
+@pytest.mark.slow
+def test_a_recipe_in_int8_is_the_encoder_in_int8(tmp_path):
+  folder = str(tiny.save_tiny(tmp_path / "tiny"))
+  benches = []
+  for precision in ("float32", "int8"):
+    settings = EncoderSettings(max_seq_length=16, precision=precision)
+    inputs = Inputs({"STS-B": load_task("sample")}, DataSettings(), settings, FlowSettings())
+    benches += load_benches([folder], inputs, Store(tmp_path / precision))
+  bench, whole = benches
+  (cosines, _), (expected, _) = bench.cosines("STS-B", Recipe("avg", precision="int8")), whole.cosines("STS-B", AVG)
+  np.testing.assert_array_equal(cosines, expected)
+  assert np.abs(cosines - bench.cosines("STS-B", AVG)[0]).max() > 1e-6
