@@ -16,16 +16,21 @@ if typing.TYPE_CHECKING:
 INK = "#8b949e"
 BEFORE, AFTER = "#d9534f", ("#3b8ed0", "#2f9e62", "#b07cd8", "#d98f2b")
 _GOLD_POINTS = 1500
+_NO_VARIANCE = 1e-6  # of a singular value, by the largest
 BINS = np.linspace(-1, 1, 81)
 
 
 def spectrum_figure(spectra: Mapping[str, np.ndarray], title: str = "", width: float = 9) -> "Figure":
-  """Draws singular values {name: falling values}, divided by the largest, before and after calibrations."""
+  """Draws singular values {name: falling values}, divided by the largest, before and after calibrations.
+
+  Smaller values than float32's rounding, of directions without variance, are left out.
+  """
   figure, axis = _panel(width, 4)
   smallest = []
   for (name, values), color in zip(spectra.items(), _colors(len(spectra)), strict=True):
-    axis.plot(range(1, len(values) + 1), values, label=name, color=color)
-    smallest += values[values > 0].tolist()[-1:]
+    drawn = values[values > _NO_VARIANCE]
+    axis.plot(range(1, len(drawn) + 1), drawn, label=name, color=color)
+    smallest += drawn.tolist()[-1:]
   axis.set_xscale("log")
   # Embeddings that are all 0 have no spectrum: matplotlib rejects a logarithmic axis without a positive value.
   if smallest:

@@ -189,8 +189,8 @@ def _drawings_of_embeddings(spectra: Spectra) -> list[_Html]:
     "Random pairs have little in common. Where their cosines are near 1 too, all embeddings lie in a narrow cone."
   )
   of_spectra = (
-    "Flat: the embeddings spread in all directions. Steep: few directions carry nearly everything. A drop at the last "
-    "index: the layer normalization of a BERT leaves nearly nothing in one direction."
+    "Flat: the embeddings spread in all directions. Steep: few directions carry nearly everything. A drop at the end: "
+    "some directions have nearly nothing, one by the layer normalization of a BERT, more if the sentences are few."
   )
   return [
     _drawing("Cosines", histograms, of_histograms),

@@ -263,7 +263,7 @@ def test_close_pairs_are_marked():
 
 
 def test_spectra_and_files(tmp_path):
-  spectra = {"before": np.array([1.0, 0.1]), "after": np.array([1.0, 0.9])}
+  spectra = {"before": np.array([1.0, 0.1, 1e-8]), "after": np.array([1.0, 0.9, 0.0])}  # two sentences
   figure = spectrum_figure(spectra, "a title")
   assert [line.get_ydata().tolist() for line in figure.axes[0].lines] == [[1.0, 0.1], [1.0, 0.9]]
   paths = figures.save(figure, tmp_path, "figure_x")
