@@ -61,7 +61,7 @@ def test_numbers_are_no_sentences_and_ids_no_scores(file, name, content, message
 @pytest.mark.parametrize(
   ("content", "scores"),
   [
-    ("4.5\tA year.\t1984\n2.5\tA man.\tA dog.\n1\tA.\t\n", [4.5, 2.5, 1]),  # the first record could be read both ways
+    ("4.5\tA year.\t1984\n2.5\tA man.\tA dog.\n1\tA.\tB\n", [4.5, 2.5, 1]),  # the first record could be read both ways
     ("1\tA.\tB.\n2\tA.\tB.\n2\tA.\tB.\n", [1, 2, 2]),
     ("0\tA.\tB.\n1\tA.\tB.\n2\tA.\tB.\n", [0, 1, 2]),
     ("A.\tB.\t5\nA.\tB.\t4\nA.\tB.\t3\n", [5, 4, 3]),
