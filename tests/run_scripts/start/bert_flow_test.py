@@ -55,6 +55,8 @@ WRONG = {
   "score": "--input: missing",
   "score absent.tsv": "error: absent.tsv: no such file",
   "score .": "error: .: a folder",
+  "score saved": "error: saved: a folder; expected a file, as Dataset.to_parquet(FILE)",
+  "fit saved": "error: saved is a folder; expected a file, as Dataset.to_parquet(FILE)",
   "score one.tsv": "one.tsv: has 1 column (1), expected sentence1 and sentence2",
   "score ragged.tsv": "ragged.tsv, line 2: 1 column",
   "score bytes.tsv": "bytes.tsv, line 1: byte 0xff",

@@ -54,6 +54,9 @@ def prepare(folder):
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+  files["saved"] = ""
+  (folder / "saved").mkdir()
+  (folder / "saved/state.json").write_text("{}")
   if not HAS_PARQUET:
     return set(files)
   import pyarrow as pa
