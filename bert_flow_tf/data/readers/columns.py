@@ -96,12 +96,12 @@ def choose_columns(
     pairs: whether a pair is wanted; without, the whole file need not be read to find its columns.
 
   Raises:
-    DataError: the file cannot be read or is empty, or its first line is likely to be a header with other names.
-    ConfigError: it has TFRecords, whose columns are not found by their names.
+    DataError: the file cannot be read or is empty, its first line is likely to be a header with other names, or it has
+      TFRecords, whose columns are not found by their names.
   """
   kind = kind or kind_of(path)
   if kind == TFRECORD:
-    raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
+    raise DataError(f"{path}: is tfrecord, expected text, TSV, CSV, JSON lines or Parquet")
   if kind == JSONL:
     check_json_lines(path)
   rows, sep_line = _first_rows(path, kind, max_bytes)
@@ -143,12 +143,13 @@ def _check_separator(path: str, kind: str, line: str) -> None:
     if expected is None or len(fields) < 2:
       continue
     mend = f"; {mend_separator(separator)}" if kind == CSV else ""
+    as_text = "" if separator == "\t" else "; in a file whose name ends in .txt each line is a sentence"
     if " " not in "".join(fields) and _roles_of(fields):
       message = f"{path}, line 1: the names of the columns are separated by {name}"
       raise DataError(f"{message}; expected {expected}{mend}")
     if kind == CSV and separator in SEPARATORS and _all_have(path, separator, len(fields) - 1):
       message = f"{path}, line 1: the columns are separated by {name}"
-      raise DataError(f"{message}; expected {expected}{mend}; --noheader takes each line as a sentence")
+      raise DataError(f"{message}; expected {expected}{mend}{as_text}")
 
 
 def _all_have(path: str, separator: str, count: int) -> bool:

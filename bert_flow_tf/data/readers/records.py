@@ -168,6 +168,7 @@ def read_pairs(
   header: bool | None = None,
   kind: str | None = None,
   argument: str = "input",
+  hint: str = "",
   max_bytes: int = MAX_RECORD_BYTES,
 ) -> Records:
   """Returns the sentence pairs of a file.
@@ -179,6 +180,7 @@ def read_pairs(
     header: see `choose_columns`.
     kind: kind of the file; None for the kind by its name.
     argument: argument of the caller that names the file, for errors.
+    hint: end of an error that says how other columns are named.
     max_bytes: see `InputFormat`.
   """
   if columns and len(columns) != 2:
@@ -191,7 +193,7 @@ def read_pairs(
     is_header = kind in (TSV, CSV) and has_header([("columns", column) for column in columns], header)
   else:
     found = choose_columns(path, kind, header, max_bytes)
-    columns = found.need(*PAIR, argument=argument, hint="; or --columns names the two")
+    columns = found.need(*PAIR, argument=argument, hint=hint)
     kind, is_header = found.kind, found.header
   return read_records(path, InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes), columns)
 
