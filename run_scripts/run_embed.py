@@ -75,7 +75,8 @@ def main() -> None:
   counters = result.counters
   if not counters[EMBEDDED]:
     found = f"{counters[READ]} read, {counters[BAD]} bad, {counters[SKIPPED_EMPTY]} empty"
-    raise DataError(f"input={','.join(FLAGS.input)[:200]}: no record was embedded ({found}); expected sentences", "input")
+    name = ",".join(FLAGS.input)[:200]
+    raise DataError(f"input={name}: no record was embedded ({found}); expected sentences", "input")
 
 
 console = runner.command(define_flags, main)

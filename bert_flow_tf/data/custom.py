@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns
+from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns, shown_names
 from bert_flow_tf.data.readers.lines import read_number
 from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, is_score
 from bert_flow_tf.data.readers.records import Records, read_records
@@ -52,7 +52,7 @@ def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tu
   columns.check_pair()
   unread = [column for column in columns.names if column not in columns.roles.values()]
   if unread:
-    logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), ", ".join(unread))
+    logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), shown_names(unread))
   if SENTENCE in columns.roles:
     input_format = InputFormat(
       columns.kind, columns.roles[SENTENCE], header=columns.header, empty=SKIP, max_bytes=max_bytes

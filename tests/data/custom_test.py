@@ -101,7 +101,7 @@ def test_a_header_chooses_the_columns(file, caplog):
     ("a\tb\tc\n", "line 1"),
     ("a\tb\t1\nc\td\t1_5\n", "line 2"),
     ("0\ta\n1\tb\n", "only numbers"),
-    ("score\tsentence1\tsentence2\n", "empty"),
+    ("score\tsentence1\tsentence2\n", "a header and no records"),
     ("", "empty"),
     ("\n \n\n", "empty"),
     (b"a\n\xff\n", "line 2"),

@@ -75,7 +75,7 @@ WRONG = {
   "score pairs.tsv --output=out.tsv.bz2": "--output=out.tsv.bz2: expected another ending: output is packed by gzip",
   "score pairs.tsv --output=out.parquet": "--output=out.parquet: tsv is written; expected a name that ends in .tsv",
   "score rows.jsonl --output=rows.csv": "--output=rows.csv: jsonl is written; expected a name that ends in .jsonl",
-  "dedupe corpus.txt --output=out.jsonl.gz": "--output=out.jsonl.gz: text is written; expected a name that ends in .txt",
+  "dedupe corpus.txt --output=out.jsonl.gz": "--output=out.jsonl.gz: text is written; expected a name",
   "search corpus.txt query --output=hits.csv": "--output=hits.csv: tsv is written",
   "score pairs.tsv --output=/dev/null": "--output=/dev/null: expected a file",
   "score pairs.tsv --columns=0,1": "--columns=0: expected 1 or more",
