@@ -77,9 +77,6 @@ def check_output_file(name: str = "output") -> None:
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
   if not os.access(folder, os.W_OK):
     raise ConfigError(f"{name}={path}: the folder {folder} cannot be written; choose another folder", name)
-  if path.lower().endswith(_OTHER_PACKINGS):
-    expected = "expected another ending: output is packed by gzip alone, by the ending .gz; .bz2 and .xz are only read"
-    raise ConfigError(f"{name}={path}: {expected}", name)
 
 
 def check_text_flags() -> None:
@@ -114,11 +111,14 @@ def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> "Sent
 
 
 def check_output_kind(kind: str) -> None:
-  """Raises a ConfigError if what is written, of this kind, is no text and to be printed, or has another kind's name."""
+  """Raises a ConfigError if a file of this kind cannot be printed, or if --output's ending is of another kind."""
   if FLAGS.output is None:
     if kind == PARQUET:
       raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
     return
+  if FLAGS.output.lower().endswith(_OTHER_PACKINGS):
+    expected = "expected another ending: output is packed by gzip alone, by the ending .gz; .bz2 and .xz are only read"
+    raise ConfigError(f"output={FLAGS.output}: {expected}", argument="output")
   # A TSV may be a .txt; endings that are not known count as .txt.
   if kind_of(FLAGS.output) not in (kind, TEXT) and not (kind == TEXT and kind_of(FLAGS.output) == TSV):
     message = f"output={FLAGS.output}: {kind} is written; expected a name that ends in .{_ENDINGS.get(kind, kind)}"
