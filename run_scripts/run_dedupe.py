@@ -17,6 +17,7 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import Records, read_records
+from bert_flow_tf.data.readers.text import TEXT
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.neighbors import near_duplicates, rows_with_text
 from bert_flow_tf.neighbors.duplicates import first_equal, first_similar
@@ -110,13 +111,14 @@ def main() -> None:
   """Reads the sentences or vectors, compares them, and writes those that are kept."""
   check_flags()
   if FLAGS.vectors is not None:
+    text_flags.check_output_kind(TEXT)
     text_flags.write_output("".join(f"{name}\n" for name in kept_ids()).encode("utf-8"))
     return
   (path,) = text_flags.input_files(max_files=1)
   check_output(path)
   settings = common_flags.settings(JobSettings)
   read = read_records(path, settings.format_of([path]), keep_empty=True)
-  text_flags.check_printable(read.kind)
+  text_flags.check_output_kind(read.kind)
   sentences = [texts[0] for texts in read.texts]
   with_text = rows_with_text(sentences)
   model = text_flags.load_text_model([sentences[row] for row in with_text])

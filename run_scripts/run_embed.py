@@ -14,7 +14,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.shards import BAD, EMBEDDED, READ, SKIPPED_EMPTY
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
+from bert_flow_tf.errors import DataError
 from run_scripts import common_flags, quiet, runner
 
 if TYPE_CHECKING:
@@ -70,6 +72,11 @@ def main() -> None:
     embedder = embedder_of(model, FLAGS.flow_folder, FLAGS.model_cache_dir)
   result = job.run(embedder, FLAGS.predict_batch_size, {"versions": common_flags.versions()})
   print(result.describe())
+  counters = result.counters
+  if not counters[EMBEDDED]:
+    found = f"{counters[READ]} read, {counters[BAD]} bad, {counters[SKIPPED_EMPTY]} empty"
+    name = ",".join(FLAGS.input)[:200]
+    raise DataError(f"input={name}: no record was embedded ({found}); expected sentences", "input")
 
 
 console = runner.command(define_flags, main)

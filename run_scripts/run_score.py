@@ -41,11 +41,11 @@ def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
   (path,) = text_flags.input_files(max_files=1)
-  limit = FLAGS.max_record_bytes
-  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, max_bytes=limit)
+  arguments = {"hint": "; or --columns names the two", "max_bytes": FLAGS.max_record_bytes}
+  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, **arguments)
   if COLUMN in map(str.strip, read.names):
     raise ConfigError(f"input={path}: already has a column {COLUMN!r}; remove or rename it", "input")
-  text_flags.check_printable(read.kind)
+  text_flags.check_output_kind(read.kind)
   a, b = map(list, zip(*read.texts, strict=True))
   model = text_flags.load_text_model((a, b))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)

@@ -22,6 +22,7 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import read_sentences, sentence_format
+from bert_flow_tf.data.readers.text import TSV
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.neighbors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
 from bert_flow_tf.neighbors.nearest import search_rows
@@ -66,6 +67,7 @@ def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   text_flags.check_vectors_flags(["id_column"])
   text_flags.check_text_flags()
+  text_flags.check_output_kind(TSV)
   for query in FLAGS.query:
     if not query.strip():
       raise ConfigError(f"query={query}: blank; expected text", argument="query")

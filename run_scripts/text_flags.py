@@ -11,7 +11,7 @@ from absl import flags, logging
 
 from bert_flow_tf.calibration.names import ALLOWED, parse_calibration
 from bert_flow_tf.corpus.index import find_inputs
-from bert_flow_tf.data.readers.text import PARQUET
+from bert_flow_tf.data.readers.text import PARQUET, TEXT, TSV, kind_of
 from bert_flow_tf.encoder.settings import LOADING, POOLING
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
+# {kind of file: ending of its name}, where they differ
+_ENDINGS = {TEXT: "txt"}
 _OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # rejected for output, because readers unpack them
 
 
@@ -75,8 +77,6 @@ def check_output_file(name: str = "output") -> None:
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
   if not os.access(folder, os.W_OK):
     raise ConfigError(f"{name}={path}: the folder {folder} cannot be written; choose another folder", name)
-  if path.lower().endswith(_OTHER_PACKINGS):
-    raise ConfigError(f"{name}={path}: expected a name that ends in .gz, or in no other kind of packed files", name)
 
 
 def check_text_flags() -> None:
@@ -110,10 +110,19 @@ def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> "Sent
   return model
 
 
-def check_printable(kind: str) -> None:
-  """Raises a ConfigError if a file of this kind is to be printed, and is no text."""
-  if kind == PARQUET and FLAGS.output is None:
-    raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
+def check_output_kind(kind: str) -> None:
+  """Raises a ConfigError if a file of this kind cannot be printed, or if --output's ending is of another kind."""
+  if FLAGS.output is None:
+    if kind == PARQUET:
+      raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
+    return
+  if FLAGS.output.lower().endswith(_OTHER_PACKINGS):
+    expected = "expected another ending: output is packed by gzip alone, by the ending .gz; .bz2 and .xz are only read"
+    raise ConfigError(f"output={FLAGS.output}: {expected}", argument="output")
+  # A TSV may be a .txt; endings that are not known count as .txt.
+  if kind_of(FLAGS.output) not in (kind, TEXT) and not (kind == TEXT and kind_of(FLAGS.output) == TSV):
+    message = f"output={FLAGS.output}: {kind} is written; expected a name that ends in .{_ENDINGS.get(kind, kind)}"
+    raise ConfigError(message, argument="output")
 
 
 def use_utf8(*streams: TextIO) -> None:

@@ -85,7 +85,8 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   for pattern in patterns:
     matches = storage.find(pattern)
     if pattern and not matches and storage.is_local(pattern) and os.path.isdir(storage.absolute(pattern)):
-      expected = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
+      files = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
+      expected = storage.expected_file(storage.absolute(pattern), files)
       raise ConfigError(f"input={pattern}: a folder; expected {expected}", argument="input")
     if not matches:
       raise ConfigError(f"input={pattern}: no such file; expected files or globs", argument="input")

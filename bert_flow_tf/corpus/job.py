@@ -21,6 +21,7 @@ from bert_flow_tf.data.readers.text import (
   PARQUET,
   SKIP,
   TEXT,
+  TFRECORD,
   TSV,
   InputFormat,
   kind_of,
@@ -110,6 +111,8 @@ class JobSettings(Settings):
         check_json_lines(path)
     # If no column is given, the names of the columns tell it. A text has columns only if its first line has several.
     column, header, width = self.column, self.header, None
+    if column is None and kind == TFRECORD:
+      raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
     if column is None and (kind != TEXT or self.input_format is None):
       hint = "; --column names it, or --input_format=text takes lines"
       inferred = sentence_format(paths[0], kind, header, hint=hint, max_bytes=self.max_record_bytes)

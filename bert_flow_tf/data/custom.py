@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns
+from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns, shown_names
 from bert_flow_tf.data.readers.lines import read_number
 from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, is_score
 from bert_flow_tf.data.readers.records import Records, read_records
@@ -43,7 +43,7 @@ def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tu
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
   `choose_columns` says which columns are sentences, pairs and scores; other columns are ignored. A score is empty for
-  a pair without gold. Empty single sentences are skipped.
+  a pair without gold. Empty single sentences are skipped, and pairs with an empty sentence.
   """
   name = os.fspath(path)
   columns = choose_columns(name, max_bytes=max_bytes)
@@ -52,7 +52,7 @@ def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tu
   columns.check_pair()
   unread = [column for column in columns.names if column not in columns.roles.values()]
   if unread:
-    logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), ", ".join(unread))
+    logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), shown_names(unread))
   if SENTENCE in columns.roles:
     input_format = InputFormat(
       columns.kind, columns.roles[SENTENCE], header=columns.header, empty=SKIP, max_bytes=max_bytes
@@ -64,10 +64,24 @@ def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tu
   records = read_records(name, input_format, [columns.roles[role] for role in roles])
   first, second, *others = map(list, zip(*records.texts, strict=True))
   if others:
-    return SentencePairs(first, second, _scores(records, others[0])), f"{counted(len(first), 'scored pair')} of {name}"
+    pairs = _with_text(SentencePairs(first, second, _scores(records, others[0])), name)
+    return pairs, f"{counted(len(pairs), 'scored pair')} of {name}"
   if all(map(is_score, first)) or all(map(is_score, second)):
     raise DataError(f"{name}: one of the 2 columns has only numbers; expected {EXPECTED}")
-  return SentencePairs.without_gold(first, second), f"{counted(len(first), 'unscored pair')} of {name}"
+  pairs = _with_text(SentencePairs.without_gold(first, second), name)
+  return pairs, f"{counted(len(pairs), 'unscored pair')} of {name}"
+
+
+def _with_text(pairs: SentencePairs, path: str) -> SentencePairs:
+  """Returns the pairs of which both sentences have text; warns of the number of others."""
+  has_text = [bool(a.strip() and b.strip()) for a, b in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
+  if all(has_text):
+    return pairs
+  if not any(has_text):
+    raise DataError(f"{path}: a sentence of each pair is empty; expected pairs of two sentences")
+  count = counted(has_text.count(False), "pair")
+  logging.warning("%s: %s with an empty sentence left out", path, count)
+  return pairs.take(np.flatnonzero(has_text))
 
 
 def _scores(records: Records, fields: list[str]) -> np.ndarray:

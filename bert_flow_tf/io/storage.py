@@ -15,6 +15,8 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
 
 _STANDARD_INPUT = ("-", "/dev/stdin")
+# Files of a folder of datasets' save_to_disk.
+_OF_DATASETS = ("state.json", "dataset_dict.json")
 
 
 def is_local(path: str) -> bool:
@@ -87,9 +89,16 @@ def open_file(path: str) -> IO[bytes]:
   except (FileNotFoundError, NotADirectoryError) as error:
     raise DataError(f"{path} does not exist; expected a file") from error
   except IsADirectoryError as error:
-    raise DataError(f"{path} is a folder; expected a file") from error
+    raise DataError(f"{path} is a folder; expected {expected_file(path, 'a file')}") from error
   except OSError as error:
     raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def expected_file(folder: str, expected: str) -> str:
+  """Returns what is expected in place of a folder: `expected`, for a folder of datasets' save_to_disk Parquet."""
+  if any(os.path.isfile(os.path.join(folder, name)) for name in _OF_DATASETS):
+    return "a file, as Dataset.to_parquet(FILE) of Hugging Face's datasets writes it"
+  return expected
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def test_numbers_are_no_sentences_and_ids_no_scores(file, name, content, message
 @pytest.mark.parametrize(
   ("content", "scores"),
   [
-    ("4.5\tA year.\t1984\n2.5\tA man.\tA dog.\n1\tA.\t\n", [4.5, 2.5, 1]),  # the first record could be read both ways
+    ("4.5\tA year.\t1984\n2.5\tA man.\tA dog.\n1\tA.\tB\n", [4.5, 2.5, 1]),  # the first record could be read both ways
     ("1\tA.\tB.\n2\tA.\tB.\n2\tA.\tB.\n", [1, 2, 2]),
     ("0\tA.\tB.\n1\tA.\tB.\n2\tA.\tB.\n", [0, 1, 2]),
     ("A.\tB.\t5\nA.\tB.\t4\nA.\tB.\t3\n", [5, 4, 3]),
@@ -99,8 +99,10 @@ def test_a_csv_with_another_separator(file, separator):
   content = "".join(separator.join(line) + "\r\n" for line in lines)
   for name in ("a.csv", "a.csv.gz"):
     path = file(gzip.compress(content.encode()) if name.endswith("gz") else content, name)
-    with pytest.raises(DataError, match="the columns are separated by"):
+    with pytest.raises(DataError, match="the columns are separated by") as raised:
       records.read_pairs(str(path))
+    # The way out is a name, as not all commands have --header.
+    assert "--" not in str(raised.value) and (".txt" in str(raised.value)) == (separator != "\t")
   with pytest.raises(DataError, match=r"if .* separate the columns"):
     records.read_pairs(str(file(content, "a.csv")), ["Question", "Answer"])
   read = records.read_pairs(str(file(f"sep={separator}\r\n{content}", "a.csv")), ["Question", "Answer"])
@@ -132,3 +134,41 @@ def test_a_large_record(file):
   assert len(load_task("custom", data_dir=path, max_record_bytes=1 << 21).splits["train"]) == 1
   assert len(load_flow_corpus(str(path), None, max_record_bytes=1 << 21).pairs) == 1
   assert len(client.read_pairs(str(path), 1 << 21)) == 1
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    ("a.tsv", "sentence1\tsentence2\n1\tA man.\tA dog.\n", "has one name fewer than the rows"),
+    ("a.tsv", '"sentence1"\t"sentence2"\n"1"\t"A man."\t"\\"A dog."\n', "has one name fewer than the rows"),
+    ("a.txt", '"sentence1" "sentence2"\n"1" "A man." "A dog."\n', "has names separated by blanks"),
+    ("a.txt", '"sentence"\n"1" "A man."\n', "has names separated by blanks"),
+  ],
+)
+def test_tables_as_r_writes_them_by_default(file, name, content, message):
+  with pytest.raises(DataError, match=rf"line 1: the header {message}; expected .* write\.csv"):
+    choose_columns(str(file(content, name)))
+  # Neither a record that is bad nor quoted words are such a table.
+  assert choose_columns(str(file("text\tid\nA man.\t1\t\n"))).roles == {"sentence": "text"}
+  assert choose_columns(str(file('"Yes" "No"\n"1" "2"\n', "a.txt"))).roles == {"sentence": "1"}
+
+
+def test_names_with_blanks_an_index_and_no_records(file, caplog):
+  content = ",Sentence 1,sentence_2,SCORE\n0,A man.,A dog.,1\n"
+  assert read_pairs(file(content, "a.csv"))[0].sentences_b == ("A dog.",)
+  assert "1 column not read: (without a name)" in caplog.text
+  assert choose_columns(str(file("te xt\ttext\nA\tB\n"))).roles == {"sentence": "text"}
+  path = str(file("sentence1\tsentence2\n"))
+  with pytest.raises(DataError, match="has a header and no records"):
+    records.read_pairs(path)
+  path = str(file("text\n"))
+  with pytest.raises(DataError, match="has a header and no records"):
+    records.read_sentences([path], records.sentence_format(path))
+
+
+def test_the_encoding_comes_before_the_separator(file):
+  content = b"sentence1;sentence2\nA man.;B\nIt\x92s;C\n"
+  with pytest.raises(DataError, match=r"line 3: .* WINDOWS-1252"):
+    choose_columns(str(file(content, "a.csv")))
+  # embed counts such a line where the first one is no error.
+  assert choose_columns(str(file(b"A, b\nIt\x92s\n", "a.txt"))).roles == {"sentence": "1"}

@@ -43,9 +43,9 @@ def test_single_sentences_are_for_fitting(file, packed, header):
 
 @pytest.mark.parametrize("header", ["", "sentence1\tsentence2\n", "Sentence2\tSENTENCE1\r\n"])
 def test_pairs_are_for_fitting(file, header):
-  path = file(f'{header}a\t"b\nc\t\n')
+  path = file(f'{header}a\t"b\nc\td\n')
   data = load_task("custom", data_dir=path)
-  expected = [("a", "c"), ('"b', "")]
+  expected = [("a", "c"), ('"b', "d")]
   if header.startswith("S"):
     expected.reverse()
   for pairs in (data.fitting_pairs(True), read_pairs(path)[0]):
@@ -65,14 +65,14 @@ NAMES = ("score", "sentence1", "sentence2")
   ],
 )
 def test_scored_pairs_are_evaluated(file, order, header):
-  rows = [("-3", "a", "b"), ("12.5", "c", "1984"), ("0", "1", "")]
+  rows = [("-3", "a", "b"), ("12.5", "c", "1984"), ("0", "1", "d")]
   places = [NAMES.index(name) for name in order]
   table = [order] * header + [[row[place] for place in places] for row in rows]
   path = file("".join("\t".join(row) + "\n" for row in table))
   data = load_task("CUSTOM", data_dir=path)
   pairs = data.splits[data.spec.eval_split]
   assert pairs.scores.tolist() == [-3, 12.5, 0] and data.spec.scale == (-3, 12.5)
-  assert pairs.sentences_a == ("a", "c", "1") and pairs.sentences_b == ("b", "1984", "")
+  assert pairs.sentences_a == ("a", "c", "1") and pairs.sentences_b == ("b", "1984", "d")
   assert find_task("custom").eval_split is None and read_pairs(path)[0].scores.tolist() == [-3, 12.5, 0]
   with rejected(DataError, "use_full_for_training"):
     data.fitting_pairs(use_full=False)
@@ -101,7 +101,7 @@ def test_a_header_chooses_the_columns(file, caplog):
     ("a\tb\tc\n", "line 1"),
     ("a\tb\t1\nc\td\t1_5\n", "line 2"),
     ("0\ta\n1\tb\n", "only numbers"),
-    ("score\tsentence1\tsentence2\n", "empty"),
+    ("score\tsentence1\tsentence2\n", "a header and no records"),
     ("", "empty"),
     ("\n \n\n", "empty"),
     (b"a\n\xff\n", "line 2"),
@@ -162,12 +162,15 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_means_the_same_in_every_format_and_command(tmp_path, name):
+def test_a_file_means_the_same_in_every_format_and_command(tmp_path, name, caplog):
   path = tmp_path / name
   FILES[name](path)
-  pairs = load_task("custom", data_dir=path).splits["test"]
-  assert [pairs.sentences_a, pairs.sentences_b] == [("a", 'd "e"', ""), ("b, c", "f", "g")]
-  np.testing.assert_array_equal(pairs.scores, [3.5, np.nan, 0])
+  task = load_task("custom", data_dir=path)
+  pairs = task.splits["test"]
+  # A pair with an empty sentence is neither fitted nor evaluated.
+  assert [pairs.sentences_a, pairs.sentences_b] == [("a", 'd "e"'), ("b, c", "f")]
+  np.testing.assert_array_equal(pairs.scores, [3.5, np.nan])
+  assert "1 pair with an empty sentence left out" in caplog.text and task.source.startswith("2 scored pairs")
   expected = [(a, b) for a, b, _ in ROWS]
   assert list(map(tuple, records.read_pairs(str(path)).texts)) == expected == client.read_pairs(str(path))
   with rejected(ConfigError, "input"):
@@ -241,6 +244,13 @@ def test_pairs_without_a_score(file, scores, expected, caplog):
     assert (said in caplog.text) == is_so
   data = load_task("custom", path)
   assert data.spec.eval_split == (None if np.isnan(expected).all() else "test")
+
+
+def test_unscored_pairs_with_an_empty_sentence(file, caplog):
+  assert read_pairs(file("a\tb\n\tc\nd\t \n"))[0].sentences_b == ("b",)
+  assert "2 pairs with an empty sentence left out" in caplog.text
+  with pytest.raises(DataError, match="a sentence of each pair is empty"):
+    read_pairs(file("sentence1\tsentence2\n\tc\nd\t\n"))
 
 
 def test_the_first_score_may_be_empty(file):

@@ -95,6 +95,9 @@ def test_a_line_of_json_keeps_what_it_has(tmp_path):
   [
     ("a.csv", b"PK\x03\x04rest", "Excel"),
     ("a.txt", b"\xd0\xcf\x11\xe0rest", "Excel"),
+    ("a.feather", b"ARROW1\0\0rest", "an Arrow or Feather file; expected a Parquet file"),
+    ("a.arrow", b"\xff\xff\xff\xff\x10\0\0\0", "an Arrow or Feather file; expected a Parquet file"),
+    ("a.tsv.zst", b"\x28\xb5\x2f\xfdrest", "packed by zstd; expected a file that is not packed"),
     ("a.csv", b"text\nIt\x92s\n", "iconv -f WINDOWS-1252"),
     ("a.tsv", b"text\x92\tn\nIt\t1\n", "iconv -f WINDOWS-1252"),
     ("a.jsonl", b'{"text": "a"}\nnull\n', "line 2: null; expected JSON lines"),

@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_flow_tf.calibration.saving import load_calibration
 from tests.corpus.toy import read_npy
 from tests.encoder.tiny import random_weights, save_tiny
-from tests.run_scripts.command_lines import check_rejected, check_succeeded
+from tests.run_scripts.command_lines import check_rejected, check_succeeded, run_all
 
 pytestmark = pytest.mark.slow
 RUNNER = "embed"
@@ -83,11 +83,14 @@ def always(folder):
 
 def finish(folder):
   import bert_flow_tf
+  from run_scripts import run_embed
 
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
   plain, pooled = encoder.encode(SENTENCES, max_seq_length=9), encoder.encode(SENTENCES, **POOLING)
   np.savez(folder / "expected.npz", plain=plain, pooled=pooled)
-  return {}
+  (folder / "latin.txt").write_bytes(b"\xe9\n\n")
+  paths = [f"--model={folder}/model", f"--input={folder}/latin.txt", f"--output_dir={folder}/latin"]
+  return run_all(run_embed.main, {"nothing": [*paths, "--max_seq_length=9", "--input_format=text"]})
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +163,10 @@ def test_bad_records(ran):
     re.search(rf"^ +{re.escape(name)} +1$", out, re.MULTILINE) for name in ("skipped (empty)", "bad (too long)")
   )
   assert "dead-letter-*" in out
+  # No record is a sentence.
+  nothing = found["nothing"]
+  assert nothing["status"] == 1 and (folder / "latin/dead-letter-00000-of-00001.tsv").exists()
+  assert "latin.txt: no record was embedded (2 read, 1 bad, 1 empty)" in nothing["stderr"].splitlines()[-1]
 
 
 def test_a_saved_model(ran):

@@ -3,11 +3,12 @@
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bert_flow_tf.data.readers.binary import open_reader
 from bert_flow_tf.data.readers.delimited import SEPARATORS, mend_separator
-from bert_flow_tf.data.readers.lines import BOM, TextError
+from bert_flow_tf.data.readers.lines import BOM, TextError, decode
 from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, Places, is_score
 from bert_flow_tf.data.readers.text import (
   CSV,
@@ -19,6 +20,7 @@ from bert_flow_tf.data.readers.text import (
   TFRECORD,
   TSV,
   InputFormat,
+  is_number,
   kind_of,
 )
 from bert_flow_tf.errors import ConfigError, DataError
@@ -29,9 +31,16 @@ _SYNONYMS = {"text": SENTENCE}
 # {kind of file: description of its separator for errors}
 _SEPARATORS = {CSV: "commas, or tabs in a file whose name ends in .tsv"}
 _SEPARATORS |= dict.fromkeys([TEXT, TSV], "tabs, or commas in a file whose name ends in .csv")
+# Names as R writes them.
+_QUOTED_NAMES = re.compile(r'"[^"]*"(?: "[^"]*")*')
 # Lines by which a separator is found, and bytes by which an array is.
 _LINES, _PART = 20, 1 << 10
 EXPECTED = "sentence; sentence1 and sentence2; or sentence1, sentence2 and score"
+
+
+def shown_names(names: Iterable[str]) -> str:
+  """Returns the names of columns for messages; that of an index, as pandas and R write it, is empty."""
+  return ", ".join(name[:40] or "(without a name)" for name in names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +67,7 @@ class Columns:
 
   def __str__(self) -> str:
     """Number and names of the columns, for errors."""
-    shown = ", ".join(name[:40] for name in self.names[:20])
+    shown = shown_names(self.names[:20])
     by = f' by the line "{self.sep_line}"' if self.sep_line else ""
     return f"{counted(len(self.names), 'column')}{by} ({shown})"
 
@@ -96,12 +105,12 @@ def choose_columns(
     pairs: whether a pair is wanted; without, the whole file need not be read to find its columns.
 
   Raises:
-    DataError: the file cannot be read or is empty, or its first line is likely to be a header with other names.
-    ConfigError: it has TFRecords, whose columns are not found by their names.
+    DataError: the file cannot be read or is empty, its first line is likely to be a header with other names, or it has
+      TFRecords, whose columns are not found by their names.
   """
   kind = kind or kind_of(path)
   if kind == TFRECORD:
-    raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
+    raise DataError(f"{path}: is tfrecord, expected text, TSV, CSV, JSON lines or Parquet")
   if kind == JSONL:
     check_json_lines(path)
   rows, sep_line = _first_rows(path, kind, max_bytes)
@@ -111,6 +120,8 @@ def choose_columns(
     if not roles and len(names) == 1:
       roles = {SENTENCE: names[0]}
     return Columns(path, kind, False, roles, names)
+  if header is not False:
+    _check_row_names(path, rows)
   if not roles and len(names) == 1 and header is not False:
     _check_separator(path, kind, names[0])
   if kind == TEXT and (len(names) > 1 or roles):
@@ -132,6 +143,22 @@ def choose_columns(
   return Columns(path, kind, is_named, places.roles, names, places, sep_line)
 
 
+def _check_row_names(path: str, rows: list[list[str]]) -> None:
+  """Raises a DataError for a table as R's write.table writes it by default.
+
+  Blanks separate columns with quotation marks, and rows have a name, which has no column in the header.
+  """
+  names, row, problem = rows[0], rows[-1], ""
+  line = names[0]
+  if len(row) == len(names) + 1 and is_number(row[0].strip('"')):
+    problem = "has one name fewer than the rows"
+  elif len(names) == 1 and _QUOTED_NAMES.fullmatch(line) and ('" "' in line or '" "' in row[0]):
+    names, problem = line.split('" "'), "has names separated by blanks"
+  if problem and _roles_of([name.strip('"') for name in names]):
+    expected = "expected a table as write.csv(d, 'FILE.csv', row.names=FALSE) of R writes it"
+    raise DataError(f"{path}, line 1: the header {problem}; {expected}")
+
+
 def _check_separator(path: str, kind: str, line: str) -> None:
   """Raises a DataError if columns have the separator of another kind of files.
 
@@ -143,12 +170,22 @@ def _check_separator(path: str, kind: str, line: str) -> None:
     if expected is None or len(fields) < 2:
       continue
     mend = f"; {mend_separator(separator)}" if kind == CSV else ""
+    as_text = "" if separator == "\t" else "; in a file whose name ends in .txt each line is a sentence"
     if " " not in "".join(fields) and _roles_of(fields):
       message = f"{path}, line 1: the names of the columns are separated by {name}"
+      _check_encoding(path)
       raise DataError(f"{message}; expected {expected}{mend}")
     if kind == CSV and separator in SEPARATORS and _all_have(path, separator, len(fields) - 1):
       message = f"{path}, line 1: the columns are separated by {name}"
-      raise DataError(f"{message}; expected {expected}{mend}; --noheader takes each line as a sentence")
+      _check_encoding(path)
+      raise DataError(f"{message}; expected {expected}{mend}{as_text}")
+
+
+def _check_encoding(path: str) -> None:
+  """Raises a DataError if one of the first lines of a file is not UTF-8."""
+  with contextlib.closing(open_reader(path, InputFormat())) as reader:
+    for number, (line, _) in enumerate(itertools.islice(reader.records(0, 1), _LINES), 1):
+      reader.checked(line, number, lambda raw: decode(raw, "the line"))
 
 
 def _all_have(path: str, separator: str, count: int) -> bool:
@@ -206,9 +243,11 @@ def check_json_lines(path: str) -> None:
 def _roles_of(names: Sequence[str]) -> dict[str, str]:
   """Returns {role: name} of the names that say which columns they are."""
   known: dict[str, str] = {}
-  for name in names:
-    plain = name.strip().lower()
-    known.setdefault(_SYNONYMS.get(plain, plain), name)
+  # A name without blanks and underscores counts before one with them.
+  for ignored in (r"^\s+|\s+$", r"[\s_]"):
+    for name in names:
+      plain = re.sub(ignored, "", name.lower())
+      known.setdefault(_SYNONYMS.get(plain, plain), name)
   if set(PAIR) <= known.keys():
     wanted: Sequence[str] = (*PAIR, SCORE)
   else:

@@ -17,8 +17,17 @@ FilePath = str | os.PathLike | zipfile.Path
 ANY_NUMBER = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how its files begin, and no text in UTF-8
-# {how a file begins: its kind}; spreadsheets that are given in place of text.
-_NO_TEXT = {b"PK\x03\x04": "an Excel file (.xlsx) or another ZIP archive", b"\xd0\xcf\x11\xe0": "an Excel file (.xls)"}
+# {how a file begins: its kind, and what is expected in its place}.
+_SPREADSHEET = "text in UTF-8, as a spreadsheet saves it: Save As, CSV UTF-8"
+_ARROW = ("an Arrow or Feather file", "a Parquet file, as Dataset.to_parquet(FILE) and df.to_parquet(FILE) write it")
+_NO_TEXT = {
+  b"PK\x03\x04": ("an Excel file (.xlsx) or another ZIP archive", _SPREADSHEET),
+  b"\xd0\xcf\x11\xe0": ("an Excel file (.xls)", _SPREADSHEET),
+  b"ARROW1\0\0": _ARROW,
+  b"\xff\xff\xff\xff": _ARROW,  # its stream, as of datasets' save_to_disk
+  b"\x28\xb5\x2f\xfd": ("packed by zstd", "a file that is not packed, as zstd -d FILE writes it, or packed by gzip"),
+}
+HEAD = max(map(len, _NO_TEXT))
 GZIP_MAGIC = b"\x1f\x8b"
 _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
@@ -37,10 +46,10 @@ def line_error(path: FilePath, number: int, message: str) -> DataError:
 
 
 def check_beginning(path: FilePath, head: bytes) -> None:
-  """Raises a DataError if a file that begins with `head`, 4 bytes, is a spreadsheet in place of text."""
-  kind = _NO_TEXT.get(head)
-  if kind is not None:
-    raise DataError(f"{path} is {kind}; expected text in UTF-8, as a spreadsheet saves it: Save As, CSV UTF-8")
+  """Raises a DataError if a file that begins with `head`, `HEAD` bytes, is of a kind that is not read."""
+  for beginning, (kind, expected) in _NO_TEXT.items():
+    if head.startswith(beginning):
+      raise DataError(f"{path} is {kind}; expected {expected}")
 
 
 def decode(raw: bytes, name: str) -> str:
@@ -125,7 +134,7 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
     if isinstance(opened, pathlib.Path) and opened.is_char_device():
       raise DataError(f"{path} is a device; expected a text file")  # /dev/zero is one line without an end
     with opened.open("rb") as file:
-      head = file.peek(4)[:4]
+      head = file.peek(HEAD)[:HEAD]
       check_beginning(path, head)
       packed = head[:2] == GZIP_MAGIC
       yield from gzip.GzipFile(fileobj=file) if packed else file

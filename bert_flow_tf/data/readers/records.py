@@ -126,9 +126,9 @@ def read_records(
         raw.append(as_stored)
         numbers.append(number)
         texts.append(fields)
-  if not any(field.strip() for fields in texts for field in fields):
-    raise DataError(f"{path} is empty; expected sentences")
   is_named = kind in (TSV, CSV) and input_format.header
+  if not any(field.strip() for fields in texts for field in fields):
+    raise _no_sentences(path, is_named and not texts and any(opened.names))
   return Records(path, kind, opened.separator, head, is_named, opened.names, raw, numbers, texts, blank_lines)
 
 
@@ -141,6 +141,12 @@ def _stored(reader: Reader, sizes: list[int]) -> tuple[bytes, Iterator[bytes]]:
   ends = list(itertools.accumulate(sizes, initial=reader.start))
   starts = [max(first, start) for start in ends[:-1]]
   return content[:first], (content[start:end] for start, end in zip(starts, ends[1:], strict=True))
+
+
+def _no_sentences(path: str, has_header: bool) -> DataError:
+  """Returns the error of a file, or of several, without sentences."""
+  found = "has a header and no records" if has_header else "is empty"
+  return DataError(f"{path} {found}; expected sentences")
 
 
 def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tuple[str, str]]:
@@ -158,7 +164,7 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
         if parsed is not None:
           sentences.append((parsed[0] or str(count), parsed[1]))
   if not sentences:
-    raise DataError(f"{', '.join(paths)[:200]} is empty; expected sentences")
+    raise _no_sentences(", ".join(paths)[:200], input_format.header and not count and any(reader.names))
   return sentences
 
 
@@ -168,6 +174,7 @@ def read_pairs(
   header: bool | None = None,
   kind: str | None = None,
   argument: str = "input",
+  hint: str = "",
   max_bytes: int = MAX_RECORD_BYTES,
 ) -> Records:
   """Returns the sentence pairs of a file.
@@ -179,6 +186,7 @@ def read_pairs(
     header: see `choose_columns`.
     kind: kind of the file; None for the kind by its name.
     argument: argument of the caller that names the file, for errors.
+    hint: end of an error that says how other columns are named.
     max_bytes: see `InputFormat`.
   """
   if columns and len(columns) != 2:
@@ -191,7 +199,7 @@ def read_pairs(
     is_header = kind in (TSV, CSV) and has_header([("columns", column) for column in columns], header)
   else:
     found = choose_columns(path, kind, header, max_bytes)
-    columns = found.need(*PAIR, argument=argument, hint="; or --columns names the two")
+    columns = found.need(*PAIR, argument=argument, hint=hint)
     kind, is_header = found.kind, found.header
   return read_records(path, InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes), columns)
 

@@ -14,6 +14,7 @@ from typing import IO, Generic, Literal, TypeVar
 from bert_flow_tf.data.readers.lines import (
   BOM,
   GZIP_MAGIC,
+  HEAD,
   TextError,
   carriage_return,
   check_beginning,
@@ -114,7 +115,7 @@ class Reader(Generic[Record]):
     self._stored = storage.open_file(path)
     self._file: IO[bytes] | io.BufferedIOBase = self._stored
     self.packing = path.lower().rpartition(".")[2]
-    head = self._stored.read(4)
+    head = self._stored.read(HEAD)
     check_beginning(path, head)
     if head[:2] == GZIP_MAGIC:
       self.packing = "gz"

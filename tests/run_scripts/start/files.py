@@ -29,6 +29,7 @@ def prepare(folder):
     "quote.csv": 'a,"b\nc,d\n',
     "empty.tsv": "",
     "empty.csv": "",
+    "a.tfrecord": "",
     "named.tsv": "label\tfirst\tsecond\n1\tA man is eating.\tA man has lunch.\n",
     "returns.csv": '\ufeff"A dog\rruns",B\r\n',
     "cut.tsv.gz": gzip.compress(b"a\tb\n" * 99)[:20],
@@ -54,6 +55,9 @@ def prepare(folder):
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+  files["saved"] = ""
+  (folder / "saved").mkdir()
+  (folder / "saved/state.json").write_text("{}")
   if not HAS_PARQUET:
     return set(files)
   import pyarrow as pa
