@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder
+from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder, with_names
 from bert_flow_tf.data.readers.binary import import_parquet
 from bert_flow_tf.data.readers.text import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
@@ -192,7 +192,7 @@ def _check_same(folder, first_path, first, path, manifest):
   different = differences(*values)
   if different:
     runs = f"{first_path.parent.name} and {path.parent.name}"
-    shown = "; ".join(different[:3])
+    shown = "; ".join(with_names(different, first, manifest))
     message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); name one of the two"
     raise ConfigError(message, argument="vectors")
 
