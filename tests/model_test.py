@@ -152,7 +152,8 @@ def test_an_encoder_that_is_gone_can_be_named(encoder, model, tmp_path):
   model.save(tmp_path / "model")
   gone = str(tmp_path / "gone")
   rewrite_archive(tmp_path / "model", "calibration", encoder={**model.identity.to_dict(), "name": gone})
-  with rejected(EncoderError, "folder", f"; give its folder, with model=FOLDER .model={gone}: no such folder or name.$"):
+  match = f"; give its folder, with model=FOLDER .model={gone}: no such folder or name.$"
+  with rejected(EncoderError, "folder", match):
     SentenceModel.load(tmp_path / "model")
   assert SentenceModel.load(tmp_path / "model", model=encoder.name).identity.name == encoder.name
 

@@ -11,7 +11,7 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -193,7 +193,7 @@ class Manifest:
       self._reject(f"holds a damaged {name} ({error})")
 
 
-def with_names(differing: list[str], before: Json, now: Mapping[str, object]) -> list[str]:
+def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
   """Returns the first three differences of two runs: ["mini+flow, now static:mini", ...] if these are of the models.
 
   `before` and `now`: values of the manifests, or what they say about the models.
