@@ -194,9 +194,8 @@ class SentenceModel:
     except BertFlowError as error:
       if error.argument in settings:
         raise
-      raise EncoderError(
-        f"{where}: fitted on {identity}, got embeddings of {model.name!r}: {error}", "folder"
-      ) from error
+      message = f"{where}: fitted on {identity}, got embeddings of {model.name!r} ({error})"
+      raise EncoderError(f"{message}{identity.remedy if identity else ''}", "folder") from error
     calibrations = [step for step in steps if isinstance(step, Calibration)]
     for calibration in calibrations:
       check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)

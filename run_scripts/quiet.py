@@ -53,19 +53,24 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def _hidden_lines() -> Iterator[None]:
-  """Sends file descriptor 2 to a temporary file, and shows afterwards the lines of others; all lines after an error."""
+  """Sends file descriptor 2 to a temporary file, and shows afterwards the lines of others; all lines after an error.
+
+  An interrupt is no error.
+  """
   with tempfile.TemporaryFile() as file:
     standard_error = os.dup(2)
     os.dup2(file.fileno(), 2)
-    is_imported = False
+    has_failed = False
     try:
       yield
-      is_imported = True
+    except Exception:
+      has_failed = True
+      raise
     finally:
       os.dup2(standard_error, 2)
       file.seek(0)
       for line in file:
-        if not (is_imported and _START_UP.match(line)):
+        if has_failed or not _START_UP.match(line):
           os.write(standard_error, line)
       os.close(standard_error)
 

@@ -71,7 +71,11 @@ def main() -> None:
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
     counts = apply_to_files(FLAGS.input, FLAGS.flow_folder, output, FLAGS.vectors_of)
-    print(f"{output}: {counted(sum(counts.values()), 'vector', ',')} in {counted(len(counts), 'file')}")
+    text = f"{counted(sum(counts.values()), 'vector', ',')} in {counted(len(counts), 'file')}"
+    earlier = len(list(pathlib.Path(output).glob("*.npy"))) - len(counts)
+    if earlier > 0:
+      text += f", {counted(earlier, 'file')} finished before"
+    print(f"{output}: {text}")
 
 
 console = runner.command(define_flags, main)

@@ -100,6 +100,7 @@ def kept_ids() -> list[str]:
   from bert_flow_tf.corpus.vectors import VectorFolder
 
   vectors = VectorFolder.open(FLAGS.vectors)
+  vectors.check()
   is_zero = np.concatenate([~block.any(axis=1) for _, block in vectors.rows.blocks()])
   kept = first_similar(vectors.rows, np.flatnonzero(~is_zero), FLAGS.threshold, FLAGS.index, True)
   rows = np.flatnonzero(kept == np.arange(len(kept)))

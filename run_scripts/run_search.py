@@ -70,7 +70,7 @@ def check_flags() -> None:
   text_flags.check_output_kind(TSV)
   for query in FLAGS.query:
     if not query.strip():
-      raise ConfigError(f"query={query}: blank; expected text", argument="query")
+      raise ConfigError(f"query={query!r}: blank; expected text", argument="query")
   if FLAGS.queries is not None and FLAGS.query:
     raise ConfigError("queries: has no use with a query on the command line; leave one out", argument="queries")
   if FLAGS.queries is None and not FLAGS.query:
@@ -143,13 +143,15 @@ def vector_corpus(queries: int) -> Corpus:
 
   vectors = VectorFolder.open(FLAGS.vectors)
   has_index = pathlib.Path(vectors.folder, INDEX).is_dir()
-  find = exact_search(vectors.rows)
   if FLAGS.index == IVF or (FLAGS.index == AUTO and has_index and has_faiss()):
     from bert_flow_tf.corpus.sentence_index import SentenceIndex
 
     find = index_search(SentenceIndex.load(vectors.folder))
-  elif takes_lists(FLAGS.index, float(queries) * len(vectors.rows) * vectors.rows.dim):
-    logging.info("every pair is compared; an index is faster: bert-flow index %s", vectors.folder)
+  else:
+    if takes_lists(FLAGS.index, float(queries) * len(vectors.rows) * vectors.rows.dim):
+      logging.info("every pair is compared; an index is faster: bert-flow index %s", vectors.folder)
+    vectors.check()
+    find = exact_search(vectors.rows)
   quiet.import_tensorflow()
   from bert_flow_tf.corpus.models import load_model_of
 

@@ -29,7 +29,7 @@ _ARGUMENT = re.compile(r"(?<![\w.'\"(=/-])(\w+)(?==)")
 # Values of boolean flags that may follow after a blank, as in the published commands.
 _BOOLEANS = ("0", "1", "true", "false", "True", "False")
 # {whether the runner saves its progress: advice to repeat an interrupted run}
-_AGAIN = {True: "the same command resumes from what is saved", False: "start the same command again"}
+_AGAIN = {True: "the same command resumes from what is saved, if anything is", False: "start the same command again"}
 
 
 def take_inputs(arguments: list[str]) -> None:
@@ -88,6 +88,7 @@ def _parse(argv, take_arguments):
   except flags.Error as error:
     # absl shows a wrong boolean as a tuple of its message and the value.
     message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
+    message = re.sub(r"\. Did you mean: (.*) \?$", r" (did you mean \1?)", message)
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)

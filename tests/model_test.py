@@ -15,8 +15,9 @@ from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, Encode
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.training.calibrate import fit_calibration
 from tests.encoder import tiny
-from tests.testing import rejected
+from tests.testing import rejected, rewrite_archive
 
 pytestmark = pytest.mark.packages
 
@@ -130,7 +131,9 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
   with pytest.raises(EncoderError) as error:
     SentenceModel.load(tmp_path / "model", max_seq_length=9)
   assert error.value.argument == "folder" and "max_seq_length 8, now 9" in str(error.value)
-  with rejected(EncoderError, "folder"):
+  # Another encoder may not even have the settings of the fit.
+  remedy = f"give the encoder and settings of the fit, with model={encoder.name}"
+  with rejected(EncoderError, "folder", f"static:mini' has no transformer.*{remedy}$"):
     SentenceModel.load(tmp_path / "model", model="static:mini")
   with rejected(ConfigError, "precision", "already loaded, with float32"):
     SentenceModel.load(tmp_path / "model", model=encoder, precision="bfloat16")
@@ -143,6 +146,29 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
     assert error.value.argument == "folder" and str(tmp_path / "model") in str(error.value)
     with pytest.raises(CalibrationError):
       SentenceModel.load(tmp_path / "none")
+
+
+def test_an_encoder_that_is_gone_can_be_named(encoder, model, tmp_path):
+  model.save(tmp_path / "model")
+  gone = str(tmp_path / "gone")
+  rewrite_archive(tmp_path / "model", "calibration", encoder={**model.identity.to_dict(), "name": gone})
+  match = f"; give its folder, with model=FOLDER .model={gone}: no such folder or name.$"
+  with rejected(EncoderError, "folder", match):
+    SentenceModel.load(tmp_path / "model")
+  assert SentenceModel.load(tmp_path / "model", model=encoder.name).identity.name == encoder.name
+
+
+def test_a_calibration_of_vectors_is_of_no_encoder(encoder, rows, tmp_path, caplog):
+  fitted = fit_calibration(rows, "sn", vectors_of="mine")
+  fitted.save(tmp_path / "mine")
+  with rejected(EncoderError, "calibration", "fitted on vectors of 'mine', which cannot be compared"):
+    SentenceModel(encoder, fitted, **ARGUMENTS)
+  with rejected(EncoderError, "folder", "fitted on vectors of 'mine', which cannot be compared"):
+    SentenceModel.load(tmp_path / "mine", model=encoder, **ARGUMENTS)
+  with rejected(EncoderError, "folder", "name the encoder, as model=mini, with allow_other_encoder=True"):
+    SentenceModel.load(tmp_path / "mine")
+  SentenceModel.load(tmp_path / "mine", model=encoder, allow_other_encoder=True, **ARGUMENTS).encode("a")
+  assert "fitted on vectors of 'mine', got embeddings of" in caplog.text
 
 
 def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):

@@ -220,8 +220,10 @@ def _expand(name):
     return paths
   paths = list(map(pathlib.Path, glob.glob(name) or [name]))
   for path in paths:
-    if not path.is_file() or path.suffix != ".npy":
+    if not path.is_file():
       raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")
+    if path.suffix != ".npy":
+      raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
   return sorted(paths)
 
 

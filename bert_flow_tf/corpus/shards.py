@@ -22,7 +22,7 @@ from bert_flow_tf.data.readers.binary import import_parquet
 from bert_flow_tf.data.readers.text import JSONL, PARQUET, TFRECORD, InputFormat
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import checksums, files, storage
-from bert_flow_tf.io.files import owned
+from bert_flow_tf.io.files import Json, owned
 from bert_flow_tf.io.settings import differences
 
 NPY = "npy"
@@ -130,8 +130,7 @@ class Manifest:
       return False
     if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
       self._reject(f"holds a {MANIFEST} of another program or version")
-    # Three differences are enough for a message.
-    differing = differences(manifest["settings"], self._settings)[:3]
+    differing = with_names(differences(manifest["settings"], self._settings), manifest, self._about)
     if differing:
       is_version = any(".versions" in difference for difference in differing)
       mend = "install the earlier version to resume, or " if is_version else ""
@@ -192,6 +191,21 @@ class Manifest:
       return _read_json(self.folder, name)
     except ValueError as error:
       self._reject(f"holds a damaged {name} ({error})")
+
+
+def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
+  """Returns the first three differences of two runs: ["mini+flow, now static:mini", ...] if these are of the models.
+
+  `before` and `now`: values of the manifests, or what they say about the models.
+  """
+  names = []
+  for values in (before, now):
+    parts = [values.get(key) or {} for key in ("encoder", "calibration")]
+    names.append("+".join(filter(None, [part.get("name") for part in parts])))
+  is_of_models = any("_sha256 " in difference for difference in differing)
+  if is_of_models and names[0] != names[1]:
+    differing = [f"{names[0] or 'unknown'}, now {names[1] or 'unknown'}", *differing]
+  return differing[:3]
 
 
 def add_counters(counters: Iterable[dict[str, int]]) -> dict[str, int]:

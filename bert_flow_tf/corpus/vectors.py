@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder
+from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder, with_names
 from bert_flow_tf.data.readers.binary import import_parquet
 from bert_flow_tf.data.readers.text import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
@@ -19,6 +19,7 @@ from bert_flow_tf.io.settings import differences
 from bert_flow_tf.neighbors.unit_rows import UnitRows
 
 _AGAIN = "the same bert-flow embed command makes it again"
+_IDS = ".ids.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,7 @@ class VectorFile:
     rows: number of vectors.
     dim: their dimensions.
     checksum: hexadecimal SHA-256 of the file; None if it was written to an object store.
+    ids_checksum: the same of a separate file of ids, if there is one.
   """
 
   folder: str
@@ -38,6 +40,7 @@ class VectorFile:
   rows: int
   dim: int
   checksum: str | None
+  ids_checksum: str | None = None
 
   def __len__(self) -> int:
     return self.rows
@@ -59,13 +62,14 @@ class VectorFile:
   def ids(self) -> list[str]:
     """Ids of the vectors."""
     if not self._has_records:
-      return self.path.with_suffix(".ids.txt").read_text(encoding="utf-8").split("\n")[:-1]
+      path = self.path.with_suffix(_IDS)
+      _check(path, self.ids_checksum)
+      return path.read_text(encoding="utf-8").split("\n")[:-1]
     return [name for name, _ in self._records()]
 
   def check(self) -> None:
     """Raises a DataError if the file is damaged."""
-    if self.checksum not in (None, checksums.of_file(self.path)):
-      raise DataError(f"vectors={self.path}: damaged, it does not have its checksum; {_AGAIN}", "vectors")
+    _check(self.path, self.checksum)
 
   @property
   def _has_records(self):
@@ -75,6 +79,7 @@ class VectorFile:
   @functools.cached_property
   def _copy(self):
     """Returns the vectors of records, mapped from a temporary file."""
+    self.check()  # all of it is read
     file = tempfile.TemporaryFile()  # noqa: SIM115 (the map keeps it)
     for _, vectors in self._records():
       file.write(np.asarray(vectors, np.float32).tobytes())
@@ -134,8 +139,13 @@ class VectorFolder:
 
   @property
   def rows(self) -> UnitRows:
-    """The vectors, divided by their lengths."""
+    """The vectors, divided by their lengths; `check` tells whether they are damaged."""
     return UnitRows(self.files, self.files[0].dim)
+
+  def check(self) -> None:
+    """Raises a DataError if a file of vectors is damaged; it reads them all."""
+    for file in self.files:
+      file.check()
 
   @functools.cached_property
   def _starts(self):
@@ -148,6 +158,12 @@ class VectorFolder:
     prefix = file.name.rpartition("/")[0]
     name = file.ids[row - self._starts[number]]
     return f"{prefix}/{name}" if prefix else name
+
+
+def _check(path, checksum):
+  """Raises a DataError if a file does not have its checksum; None is no checksum."""
+  if checksum not in (None, checksums.of_file(path)):
+    raise DataError(f"vectors={path}: damaged, it does not have its checksum; {_AGAIN}", "vectors")
 
 
 def _read_manifest(path):
@@ -176,7 +192,7 @@ def _check_same(folder, first_path, first, path, manifest):
   different = differences(*values)
   if different:
     runs = f"{first_path.parent.name} and {path.parent.name}"
-    shown = "; ".join(different[:3])
+    shown = "; ".join(with_names(different, first, manifest))
     message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); name one of the two"
     raise ConfigError(message, argument="vectors")
 
@@ -188,13 +204,17 @@ def _files_of(folder, run, manifest):
   sizes = storage.sizes(str(run))
   files = []
   for number in range(number_of_shards):
+    path = run / shards.name(number, settings["output_format"])
+    receipt = shards.name(number, "json")
     counters = shards.finished(number, sizes)
+    if counters is None and receipt in sizes:
+      raise DataError(f"vectors={path}: damaged, its files are not as {receipt} says; {_AGAIN}", "vectors")
     if counters is None:
       continue
-    path = run / shards.name(number, settings["output_format"])
-    checksum = read_json(run / shards.name(number, "json"))[checksums.KEY].get(path.name)
+    sums = read_json(run / receipt)[checksums.KEY]
     name = path.relative_to(folder).as_posix()
-    files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], checksum))
+    values = (counters[EMBEDDED], settings["dim"], sums.get(path.name), sums.get(path.with_suffix(_IDS).name))
+    files.append(VectorFile(folder, name, *values))
   if len(files) < number_of_shards:
     found = f"{len(files)} of {number_of_shards} shards"
     raise ConfigError(f"vectors={run}: {found}; the same bert-flow embed command makes the others", "vectors")

@@ -104,6 +104,7 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     limit = data.max_record_bytes
     flow_corpus = load_flow_corpus(TARGET if name is None else name, task, folder, data.tfds_data_dir, limit)
   if task.spec.packaged and data.data_dir and flow_corpus.name != NLI:
-    raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; choose another task", "data_dir")
+    expected = "choose another task, as task=custom for a file of pairs"
+    raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; {expected}", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)
   return task, flow_corpus

@@ -65,7 +65,8 @@ class _Identity(abc.ABC):
     lines.sort(key=lambda line: not line.startswith("weights_sha256"))
     if len(lines) > _SHOWN:
       lines[_SHOWN:] = [f"and {counted(len(lines) - _SHOWN, 'other difference')}"]
-    raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(lines)}{hint}{self.remedy}", argument)
+    remedy = self.remedy and f"{self.remedy}, or allow_other_encoder=True"
+    raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(lines)}{hint}{remedy}", argument)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +124,7 @@ class EncoderIdentity(_Identity):
   @property
   def remedy(self) -> str:
     """See the base class."""
-    return f"; give the encoder and settings of the fit, with model={self.name}, or allow_other_encoder=True"
+    return f"; give the encoder and settings of the fit, with model={self.name}"
 
   def loading_settings(self) -> EncoderSettings:
     """Returns the settings with which the encoder is loaded again."""
@@ -159,6 +160,13 @@ class VectorsIdentity(_Identity):
   def to_dict(self) -> Json:
     """Returns JSON values, as a calibration's folder holds them."""
     return {"vectors_of": self.vectors_of}
+
+  def check_same(self, other: _Identity, where: str, argument: str | None = None) -> None:
+    """See the base class."""
+    if isinstance(other, EncoderIdentity):
+      message = f"{where}: fitted on {self}, which cannot be compared with {other}"
+      raise EncoderError(f"{message}; if {other.name!r} made them, give allow_other_encoder=True", argument)
+    super().check_same(other, where, argument)
 
   def __str__(self) -> str:
     return f"vectors of {self.vectors_of!r}"
@@ -202,11 +210,12 @@ def check_encoder(
   An unknown encoder passes; with `allow_other` a difference is only logged, if the dimensions are equal.
   """
   saved = read_identity(fitted.encoder, where)
-  if isinstance(saved, EncoderIdentity):
+  if saved is not None:
     if not allow_other:
       saved.check_same(identity, where, argument)
     elif saved.differences(identity):
-      logging.warning("%s: fitted on %s: %s", where, saved, "; ".join(saved.differences(identity)))
+      different = "; ".join(saved.differences(identity))
+      logging.warning("%s: fitted on %s, got %s: %s", where, saved, identity, different)
   if fitted.dim != dim:
     message = f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}"
     raise EncoderError(f"{message}; give the encoder of the fit, as model=", argument)

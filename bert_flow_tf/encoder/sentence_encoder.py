@@ -129,7 +129,10 @@ def load_encoder_of(
     arguments = identity.settings.saved()
     name = model or identity.name
   if name is None:
-    raise EncoderError(f"{where}: fitted on {identity or 'an unknown encoder'}; name it, as model=mini", "folder")
+    message = f"{where}: fitted on {identity or 'an unknown encoder'}; name the encoder, as model=mini"
+    if identity is not None:
+      message += ", with allow_other_encoder=True"
+    raise EncoderError(message, "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
   of_fit = {}
   if model is not None:
@@ -159,5 +162,6 @@ def load_encoder_of(
   except EncoderError as error:
     if model is not None:
       raise
-    message = f"{where}: its encoder cannot be loaded: {error}; model= can name its folder"
+    reason = str(error).partition("; expected ")[0]  # the user did not give the name
+    message = f"{where}: its encoder cannot be loaded; give its folder, with model=FOLDER ({reason})"
     raise EncoderError(message, "folder") from error

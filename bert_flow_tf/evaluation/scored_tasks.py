@@ -40,7 +40,8 @@ def load_scored_tasks(
   if not specs or len(unique) < len(specs):
     raise ConfigError(f"task={','.join(names)}: expected one or more tasks, each once", argument="task")
   if data_dir and all(spec.packaged for spec in specs):
-    raise ConfigError(f"data_dir={data_dir}: task={','.join(names)} reads no files; give another task", "data_dir")
+    expected = "give another task, as task=custom for a file of pairs"
+    raise ConfigError(f"data_dir={data_dir}: task={','.join(names)} reads no files; {expected}", "data_dir")
   tasks = []
   for spec in specs:
     task = load_task(spec.name, data_dir, tfds_data_dir, stsb_gold, max_record_bytes=max_record_bytes)

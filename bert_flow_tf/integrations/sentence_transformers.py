@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.data.pairs import Texts, is_table
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.io.checks import check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
@@ -102,6 +102,8 @@ class SentenceTransformersAdapter:
       EncoderError, CalibrationError: an embedding is not finite.
     """
     check_sentence_transformers(others)
+    if convert_to_tensor:
+      _import_torch()  # an error here comes before the long embedding
     if prompt is None and prompt_name is None and prompt_type is not None:
       prompt = self._prompt_of_type(str(getattr(prompt_type, "value", prompt_type)))
     texts = _texts_of(sentences)
@@ -266,6 +268,13 @@ def _tensor_if_imported(values):
 
 
 def _tensor(embeddings):
-  import torch
+  return _import_torch().from_numpy(embeddings)
 
-  return torch.from_numpy(embeddings)
+
+def _import_torch():
+  try:
+    import torch
+  except ImportError as error:
+    message = f"convert_to_tensor=True: PyTorch cannot be imported ({error}): pip install torch"
+    raise ConfigError(message, argument="convert_to_tensor") from error
+  return torch

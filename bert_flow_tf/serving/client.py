@@ -3,6 +3,7 @@
 import http.client
 import json
 import pathlib
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -156,7 +157,7 @@ def _grpc_client(
     try:
       outputs = stub.Predict(request, timeout=timeout).outputs
     except grpc.RpcError as error:
-      raise ServerError(server, f"{error.code().name}: {error.details()}") from error
+      raise ServerError(server, _grpc_reason(server, error.code().name, error.details() or "")) from error
     (output,) = SIGNATURES[signature].outputs
     if output not in outputs:
       raise ServerError(server, f"the answer has {list(outputs)}, expected {output}")
@@ -188,11 +189,34 @@ def _rest_client(
     except urllib.error.HTTPError as error:
       raise ServerError(server, f"HTTP {error.code}: {error.read().decode(errors='replace')}") from error
     except (OSError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
-      raise ServerError(server, str(error)) from error
+      raise ServerError(server, _rest_reason(server, error)) from error
     except (KeyError, TypeError, ValueError) as error:
       raise ServerError(server, f"the answer has no predictions ({error}); is it a TF Serving?") from error
 
   return Client(server, ask)
+
+
+def _grpc_reason(server, code, details):
+  """Returns what a failed call means: the details are long, and of gRPC's insides where no server answers."""
+  if "Failed parsing HTTP/2" in details:
+    return f"no gRPC on this port, perhaps REST; write http://{server} for REST"
+  if code == "UNAVAILABLE" and details.startswith(("failed to connect", "errors resolving", "DNS resolution failed")):
+    return _no_server(details.rpartition(": ")[2].rstrip("]"))
+  return f"{code}: {details}"
+
+
+def _rest_reason(server, error):
+  """Returns what a failed request means."""
+  reason = getattr(error, "reason", error)  # of a URLError
+  if isinstance(reason, http.client.BadStatusLine) and not isinstance(reason, http.client.RemoteDisconnected):
+    return f"no HTTP on this port, perhaps gRPC; write {server.partition('://')[2].rstrip('/')} for gRPC"
+  if isinstance(reason, ConnectionRefusedError | socket.gaierror):
+    return _no_server(reason.strerror)
+  return str(reason)
+
+
+def _no_server(reason):
+  return f"no server answers ({reason}); is it started, at this address?"
 
 
 @naming("input")

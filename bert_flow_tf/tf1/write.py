@@ -8,7 +8,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG
-from bert_flow_tf.encoder.identity import EncoderIdentity, check_encoder, read_identity
+from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity, check_encoder, read_identity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
@@ -73,6 +73,9 @@ def _check_encoder(
   """Raises an EncoderError if {"argument=folder": flow or classifier} were fitted on embeddings of another encoder."""
   identities = [read_identity(part.encoder, where) for where, part in fitted.items()]
   known = [identity for identity in identities if isinstance(identity, EncoderIdentity)]
+  for where, identity in zip(fitted, identities, strict=True):
+    if isinstance(identity, VectorsIdentity) and not allow_other:
+      identity.check_same(encoder.identity(), where, where.partition("=")[0])
   if not known:
     return
   # All parts must have been fitted with the pooling of the first part.

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
+from run_scripts import run_dedupe, run_search
 from tests.corpus.toy import Model, vector
 from tests.neighbors.nearest_test import ROUNDING, all_cosines
 from tests.testing import REPO, edit_json, rejected
@@ -179,6 +181,28 @@ def test_damage_is_one_sentence(tmp_path):
   shutil.rmtree(folder / "index")
   with rejected(DataError, "vectors", match="shard-00002-of-00005.npy: damaged"):
     index_vectors(str(folder))
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, monkeypatch, output):
+  embed(tmp_path / "vectors", output=output)
+  settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index="exact", threshold=0.9)
+  shard = tmp_path / f"vectors/shard-00002-of-00005.{output}"
+  good = shard.read_bytes()
+  shard.write_bytes(good[:-20] + bytes([good[-20] ^ 1]) + good[-19:])
+  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.kept_ids, run_dedupe)]:
+    monkeypatch.setattr(module, "FLAGS", settings)
+    with rejected(DataError, "vectors", match=f"{shard.name}: damaged, it does not have its checksum"):
+      call()
+  shard.write_bytes(good[:-1])  # cut off
+  with rejected(DataError, "vectors", match=f"{shard.name}: damaged, its files are not as .* makes it again"):
+    VectorFolder.open(settings.vectors)
+  shard.write_bytes(good)
+  if output == "npy":
+    ids = shard.with_suffix(".ids.txt")
+    ids.write_text(ids.read_text().replace("101", "109"))
+    with rejected(DataError, "vectors", match=f"{ids.name}: damaged"):
+      VectorFolder.open(settings.vectors).id_of(100)
 
 
 def test_wrong_folders_are_one_sentence(tmp_path):

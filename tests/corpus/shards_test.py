@@ -10,7 +10,7 @@ import pytest
 
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords, changed_input, find_inputs
-from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters
+from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters, with_names
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import storage
@@ -130,6 +130,13 @@ def test_another_run_is_rejected(tmp_path):
   (tmp_path / "corpus.txt").write_text("two\n" * 25)
   os.utime(tmp_path / "corpus.txt", (1, 1))
   check_rejected(tmp_path, "corpus.txt")
+
+
+def test_another_model_is_named_first():
+  before, now = {"encoder": {"name": "mini"}, "calibration": {"name": "flow"}}, {"encoder": {"name": "static:mini"}}
+  different = ["embedder.architecture gelu, now None", "embedder.calibration_sha256 a, now None", "dim 2, now 3"]
+  assert with_names(different, before, now) == ["mini+flow, now static:mini", *different[:2]]
+  assert with_names(different, now, now) == different and with_names(different[2:], before, now) == different[2:]
 
 
 @pytest.mark.parametrize(

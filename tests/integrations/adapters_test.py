@@ -75,6 +75,9 @@ def test_tensors_where_pytorch_is_imported(adapter, monkeypatch):
     pass
 
   torch = types.SimpleNamespace(from_numpy=lambda array: array.view(Tensor))
+  monkeypatch.setitem(sys.modules, "torch", None)
+  with rejected(ConfigError, "convert_to_tensor", "pip install torch$"):
+    adapter.encode(SENTENCES[:3], convert_to_tensor=True)
   rows = adapter.encode(SENTENCES[:3])
   assert rows.flags.writeable and not isinstance(adapter.similarity(rows, rows), Tensor)
   monkeypatch.setitem(sys.modules, "torch", torch)

@@ -33,12 +33,14 @@ def right(folder):
       f"--calibration_folder={folder}/w",
       f"--output={folder}/shards",
     ],
+    "again": [f"--vectors={folder}/[ab].npy", f"--calibration_folder={folder}/w", f"--output={folder}/shards"],
   }
 
 
 def test_command_lines(ran):
   check_succeeded(ran, right)
   check_rejected(ran, RUNNER)
+  assert ran[1]["again"]["stdout"].endswith("shards: 0 vectors in 0 files, 2 files finished before\n")
   assert not (ran[0] / "out").exists()
 
 

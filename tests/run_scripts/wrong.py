@@ -97,7 +97,7 @@ each A APPLY OUT :: --seed=2
 --output :: A SN
 --calibration :: A SN APPLY OUT
 --vectors :: --vectors=@/absent.npy SN OUT
---vectors :: --vectors=@/small.json SN OUT
+small.json: is no .npy file :: --vectors=@/small.json SN OUT
 --calibration=zca :: A --calibration=zca OUT
 --calibration=auto :: A --calibration=auto OUT
 --calibration=natsv :: A --calibration=natsv OUT

@@ -37,9 +37,9 @@ def rest_server():
   server.shutdown()
 
 
-def check_error(server, pairs=(("a", "b"),), **arguments):
+def check_error(server, pairs=(("a", "b"),), match=None, **arguments):
   """Asserts that a request fails with an error that names the server."""
-  with make_client(server, **{"model_name": NAME, **arguments}) as client, rejected(ServerError, "server"):
+  with make_client(server, **{"model_name": NAME, **arguments}) as client, rejected(ServerError, "server", match):
     client.similarities(list(pairs))
 
 
@@ -90,17 +90,18 @@ def test_rest_errors(rest_server):
   check_error(rest_server, model_name="other")
   check_error(rest_server, version=4)
   check_error(rest_server, [("a", "b"), ("", "short")])
-  check_error("http://localhost:1")
+  check_error("http://localhost:1", match="no server answers .Connection refused.; is it started")
   check_error("http://localhost:85O0")
 
 
 def test_a_server_that_does_not_speak_http():
   with socket.create_server(("localhost", 0)) as server:
     threading.Thread(target=lambda: server.accept()[0].sendall(b"\x00\x00\x06\x04 no http\r\n"), daemon=True).start()
-    check_error(f"http://localhost:{server.getsockname()[1]}")
+    port = server.getsockname()[1]
+    check_error(f"http://localhost:{port}", match=f"perhaps gRPC; write localhost:{port} for gRPC$")
 
 
-def test_grpc_with_credentials_and_with_a_channel():
+def test_grpc_with_credentials_and_with_a_channel(rest_server):
   grpc = pytest.importorskip("grpc", reason="not installed: pip install '.[serving]'")
   pytest.importorskip("tensorflow_serving.apis", reason="not installed: pip install '.[serving]'")
   import tensorflow as tf
@@ -126,6 +127,8 @@ def test_grpc_with_credentials_and_with_a_channel():
       with make_client(address, channel=channel) as client:
         assert client.embed(["abcd"]).tolist() == [[4.0]]
   check_error(address)
+  check_error("localhost:1", match="no server answers .Connection refused.; is it started")
+  check_error(rest_server.removeprefix("http://"), match=f"perhaps REST; write {rest_server} for REST$")
   server.stop(None)
 
 

@@ -28,6 +28,7 @@ def printed_lines(code, **options):
     ("", "", {}, ["a line"]),
     ("", "", {"TF_CPP_MIN_LOG_LEVEL": "0"}, ["I0000", "a line"]),
     ("os.abort()", "quiet._CPU_INFO = '{cpu}'\n", {"status": -signal.SIGABRT}, ["I0000", "a line"]),
+    ("raise KeyboardInterrupt", "", {"status": -signal.SIGINT}, ["a line", "KeyboardInterrupt"]),
     ("raise ImportError('broken')", "", {"status": 1}, ["I0000", "a line", "ImportError: broken"]),
   ],
 )

@@ -14,7 +14,7 @@ from run_scripts import runner
 from tests.testing import REPO, finished_python
 
 FULL = OSError(28, "No space left on device")
-RESUMES = "the same command resumes from what is saved"
+RESUMES = "the same command resumes from what is saved, if anything is"
 
 
 def unwritten():
