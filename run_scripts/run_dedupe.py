@@ -119,7 +119,7 @@ def main() -> None:
   check_output(path)
   settings = common_flags.settings(JobSettings)
   read = read_records(path, settings.format_of([path]), keep_empty=True)
-  text_flags.check_output_kind(read.kind)
+  text_flags.check_output_kind(read.kind, path)
   sentences = [texts[0] for texts in read.texts]
   with_text = rows_with_text(sentences)
   model = text_flags.load_text_model([sentences[row] for row in with_text])

@@ -45,7 +45,7 @@ def main() -> None:
   read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, **arguments)
   if COLUMN in map(str.strip, read.names):
     raise ConfigError(f"input={path}: already has a column {COLUMN!r}; remove or rename it", "input")
-  text_flags.check_output_kind(read.kind)
+  text_flags.check_output_kind(read.kind, path)
   a, b = map(list, zip(*read.texts, strict=True))
   model = text_flags.load_text_model((a, b))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)

@@ -110,8 +110,11 @@ def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> "Sent
   return model
 
 
-def check_output_kind(kind: str) -> None:
-  """Raises a ConfigError if a file of this kind cannot be printed, or if --output's ending is of another kind."""
+def check_output_kind(kind: str, path: str = "") -> None:
+  """Raises a ConfigError if a file of this kind cannot be printed, or if --output's ending is of another kind.
+
+  The ending of the input's `path` is allowed, too.
+  """
   if FLAGS.output is None:
     if kind == PARQUET:
       raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
@@ -120,7 +123,7 @@ def check_output_kind(kind: str) -> None:
     expected = "expected another ending: output is packed by gzip alone, by the ending .gz; .bz2 and .xz are only read"
     raise ConfigError(f"output={FLAGS.output}: {expected}", argument="output")
   # A TSV may be a .txt; endings that are not known count as .txt.
-  if kind_of(FLAGS.output) not in (kind, TEXT) and not (kind == TEXT and kind_of(FLAGS.output) == TSV):
+  if kind_of(FLAGS.output) not in (kind, kind_of(path), TEXT) and not (kind == TEXT and kind_of(FLAGS.output) == TSV):
     message = f"output={FLAGS.output}: {kind} is written; expected a name that ends in .{_ENDINGS.get(kind, kind)}"
     raise ConfigError(message, argument="output")
 
