@@ -14,7 +14,7 @@ from bert_flow_tf.errors import DataError
 from bert_flow_tf.serving.client import Client, ServerError, make_client, read_pairs
 from bert_flow_tf.serving.signatures import SIGNATURES
 from tests.serving import rest
-from tests.testing import rejected
+from tests.testing import LIMIT_SECONDS, rejected
 
 NAME = "bert_flow"
 
@@ -95,10 +95,19 @@ def test_rest_errors(rest_server):
 
 
 def test_a_server_that_does_not_speak_http():
+  ended = threading.Event()
   with socket.create_server(("localhost", 0)) as server:
-    threading.Thread(target=lambda: server.accept()[0].sendall(b"\x00\x00\x06\x04 no http\r\n"), daemon=True).start()
+
+    def answer():
+      connection, _ = server.accept()
+      connection.recv(1 << 16)
+      connection.sendall(b"\x00\x00\x06\x04 no http\r\n")
+      ended.wait(LIMIT_SECONDS)  # keeps the connection
+
+    threading.Thread(target=answer, daemon=True).start()
     port = server.getsockname()[1]
     check_error(f"http://localhost:{port}", match=f"perhaps gRPC; write localhost:{port} for gRPC$")
+    ended.set()
 
 
 def test_grpc_with_credentials_and_with_a_channel(rest_server):
