@@ -32,7 +32,7 @@ class VectorFile:
     rows: number of vectors.
     dim: their dimensions.
     checksum: hexadecimal SHA-256 of the file; None if it was written to an object store.
-    ids_checksum: the same of a separate file of ids, if there is one.
+    ids_checksum: hexadecimal SHA-256 of the file of ids; None if the ids are in the file of vectors.
   """
 
   folder: str

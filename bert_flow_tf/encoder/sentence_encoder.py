@@ -134,10 +134,10 @@ def load_encoder_of(
       message += ", with allow_other_encoder=True"
     raise EncoderError(message, "folder")
   # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
-  of_fit = {}
+  fit_settings = {}
   if model is not None:
     for keyword in arguments.keys() & keywords(PER_ENCODER):
-      of_fit[keyword] = arguments.pop(keyword)
+      fit_settings[keyword] = arguments.pop(keyword)
   if settings.get("token_weights") == "uniform":
     arguments.pop("frequency_corpus", None)  # only idf counts
   arguments |= settings
@@ -152,12 +152,12 @@ def load_encoder_of(
     return model, arguments
   try:
     encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **loading)
-    # The encoder of the fit in another folder: its settings are those of the fit, too.
+    # The encoder of the fit, in whatever folder, is loaded with the settings of the fit.
     if model and isinstance(identity, EncoderIdentity) and encoder.weights_checksum == identity.weights_sha256:
-      del of_fit["revision"]
-      of_fit |= loading
-      if not of_fit.items() <= encoder.settings.arguments(LOADING).items():
-        encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **of_fit)
+      del fit_settings["revision"]
+      fit_settings |= loading
+      if not fit_settings.items() <= encoder.settings.arguments(LOADING).items():
+        encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **fit_settings)
     return encoder, arguments
   except EncoderError as error:
     if model is not None:

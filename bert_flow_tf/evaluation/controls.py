@@ -36,7 +36,7 @@ class Tokenized(Protocol):
 
   @property
   def has_tokens(self) -> bool:
-    """Whether it has word pieces at all."""
+    """True if it has word pieces."""
 
   @property
   def tokenizer(self) -> Tokenizer:

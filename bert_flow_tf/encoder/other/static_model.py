@@ -60,7 +60,7 @@ class StaticModel(WordRows):
 
   @property
   def deciding_settings(self) -> Json:
-    """Whether a mean is divided by its length; the vectors hold the rest."""
+    """Settings that decide an embedding: "normalize", True if a mean is divided by its length."""
     return {"normalize": self.normalizes}
 
   @functools.cached_property

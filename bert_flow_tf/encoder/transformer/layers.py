@@ -66,7 +66,7 @@ class Dense(tf.Module):
 
   @property
   def is_int8(self) -> bool:
-    """Whether the product is of integers."""
+    """True if the product is of integers."""
     return self._int8 is not None
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:

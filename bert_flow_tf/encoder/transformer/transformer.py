@@ -118,7 +118,7 @@ class Transformer(tf.Module):
 
   @property
   def computed_weights(self) -> list[tf.Variable]:
-    """The variables that a graph reads: in int8 without those of dense layers, which are its constants."""
+    """The variables that a graph reads: in int8 all but the variables of dense layers, which are its constants."""
     constant = set()
     for layer in self.submodules:
       if isinstance(layer, Dense) and layer.is_int8 and layer is not self.projection:  # which `word_rows` reads
