@@ -12,7 +12,7 @@ from absl import logging
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.low_dim import LowDim, check_low_dim
-from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, parse_calibration
+from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, fitted_steps, parse_calibration
 from bert_flow_tf.calibration.recipes import find_recipe
 from bert_flow_tf.calibration.saving import as_calibration, load_steps, save_steps
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps, cosines_of_halves
@@ -196,13 +196,13 @@ class SentenceModel:
         raise
       message = f"{where}: fitted on {identity}, got embeddings of {model.name!r} ({error})"
       raise EncoderError(f"{message}{identity.remedy if identity else ''}", "folder") from error
-    calibrations = [step for step in steps if isinstance(step, Calibration)]
-    for calibration in calibrations:
-      check_encoder(calibration, loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
-    if not calibrations and not allow_other_encoder:
+    if steps and isinstance(steps[0], Calibration):
+      check_encoder(steps[0], loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
+    elif not allow_other_encoder:
       identity.check_same(loaded.identity, where, "folder")
-    loaded._further_steps = tuple(step for step in steps if not isinstance(step, Calibration | Characters))
-    loaded._set_steps([step for step in steps if step not in loaded._further_steps])
+    first = fitted_steps(steps)
+    loaded._further_steps = tuple(steps[len(first) :])
+    loaded._set_steps(first)
     if not allow_other_encoder:
       for step in steps:
         step.check_encoder(loaded.encoder, where)

@@ -98,7 +98,7 @@ def _embed_corpus(output, folder):
 
 
 def _vectors(folder):
-  return [chunk for file in find_vector_files([str(folder)]) for chunk in file.chunks()]
+  return [chunk for file in find_vector_files([str(folder)]) for chunk in file.blocks()]
 
 
 def _cached(folder):

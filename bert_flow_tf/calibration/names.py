@@ -80,6 +80,14 @@ class CalibrationSpec:
     return any(METHODS[method].k_on_dev for method in without_k)
 
 
+def fitted_steps(steps: Sequence[Step]) -> list[Step]:
+  """Returns the first steps of a model that a fit replaces, as `CalibrationSpec.steps` makes them."""
+  first: list[Step] = []
+  for kind in (Calibration, Characters):
+    first += [step for step in steps[len(first) : len(first) + 1] if isinstance(step, kind)]
+  return first
+
+
 def parse_calibration(name: str) -> CalibrationSpec:
   """Parses a name in any case: `whitening-256`, `sn+natsv-6`, `flow`, `flow+soft-whitening`, `mean+characters`."""
   lower = name.strip().lower() if isinstance(name, str) else ""

@@ -7,6 +7,7 @@ Files in reading order:
     shards          the folder of a run: manifest, vectors, ids, bad records
     embedding       shards embedded in this process
     beam            shards embedded by a runner of Apache Beam
+    vector_files    files of vectors, of any program
     vectors         folders of shards, read again
     sentence_index  an index of vectors, by which a search reads a part of them
     index_files     the files of such an index

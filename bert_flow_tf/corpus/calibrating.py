@@ -1,33 +1,29 @@
 """Fits a calibration on files of vectors, and applies it to others; in bounded memory, whatever made the vectors."""
 
 import contextlib
-import dataclasses
 import glob
 import json
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.corpus.shards import MANIFEST
+from bert_flow_tf.corpus.vector_files import VectorFile, write_npy
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
-from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming, one_line
-from bert_flow_tf.io import checksums
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.io.files import owned, read_json, temporary_name, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
 
 _CALIBRATED = "calibrated.json"
-# Rows of a file in memory at once.
-ROWS = 8192
 # Folders inside OUTPUT.fit during a fit.
 _OF_FIT = ("checkpoints", "tensorboard")
 
@@ -80,7 +76,7 @@ def apply_to_files(
       raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
-    return {output: files[0].write(target, calibration.transform, calibration.output_dim)}
+    return {output: _write(target, files[0], calibration)}
   # One output per input, under its name. Finished outputs of an interrupted run stay.
   _open_output(target, files, folder)
   counts = {}
@@ -88,17 +84,26 @@ def apply_to_files(
     for file in files:
       name = file.path.name
       if not (target / name).exists():
-        counts[name] = file.write(target / name, calibration.transform, calibration.output_dim)
+        counts[name] = _write(target / name, file, calibration)
         logging.info("%s: %s", target / name, counted(counts[name], "vector"))
   return counts
+
+
+def _write(path, file, calibration):
+  """Writes the calibrated vectors of a file and their ids, completely or not at all; returns the number of rows."""
+  with writing(path) as written:
+    write_npy(written, len(file), calibration.output_dim, map(calibration.transform, file.blocks()))
+    file.copy_ids(path)  # before the vectors have their name: a named file always has its ids
+  return len(file)
 
 
 def _arrays(files):
   """Returns the memory-mapped vectors of files, checked arrays [n, dim]."""
   arrays = []
   for file in files:
-    count = sum(map(len, file.chunks()))
-    if count:
+    for _ in file.blocks():
+      pass  # an error for a number that is not finite
+    if len(file):
       arrays.append(file.array())
   if not arrays:
     raise DataError(f"{files[0].path}: no vectors, shape [0, {files[0].dim}]; expected vectors to fit on")
@@ -149,47 +154,6 @@ def _open_output(folder, files, calibration_folder):
   write_text(path, json.dumps(manifest, indent=1) + "\n")
 
 
-@dataclasses.dataclass(frozen=True)
-class VectorFile:
-  """File of vectors of `dim` dimensions."""
-
-  path: pathlib.Path
-  dim: int
-
-  def array(self) -> np.ndarray:
-    """Returns the memory-mapped array [n, dim]."""
-    return _open_npy(self.path)
-
-  def chunks(self) -> Iterator[np.ndarray]:
-    """Yields the vectors, float32 [at most ROWS, dim]; a DataError names file and row of a damaged one."""
-    array = self.array()
-    for start in range(0, len(array), ROWS):
-      # A number that is too large becomes infinite.
-      with np.errstate(over="ignore"):
-        vectors = np.asarray(array[start : start + ROWS], np.float32)
-      bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-      if bad.size:
-        row = start + bad[0]
-        raise DataError(f"{self.path}, row {row} (counted from 0): NaN or infinite, expected finite numbers")
-      yield vectors
-
-  def write(self, path: pathlib.Path, transform: Callable[[np.ndarray], np.ndarray], output_dim: int) -> int:
-    """Writes the results of `transform` and the ids, completely or not at all; returns the number of rows."""
-    # `bert-flow embed` writes the ids to .ids.txt, one per line.
-    ids, new_ids = (file.with_suffix(".ids.txt") for file in (self.path, path))
-    count = len(self.array())
-    with writing(path) as file:
-      header = {"descr": "<f4", "fortran_order": False, "shape": (count, output_dim)}
-      np.lib.format.write_array_header_1_0(file, header)
-      for vectors in self.chunks():
-        file.write(np.ascontiguousarray(transform(vectors), "<f4").tobytes())
-      if ids.is_file():
-        # Ids first: a named vector file always has its ids.
-        with ids.open("rb") as source, writing(new_ids) as copy:
-          shutil.copyfileobj(source, copy)
-    return count
-
-
 def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
   paths: dict[pathlib.Path, None] = {}
@@ -200,8 +164,8 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   # Each file is opened once, so that a wrong one is an error before hours of work.
   files: list[VectorFile] = []
   for path in paths:
-    _check_shard(path)
-    file = VectorFile(path, _open_npy(path).shape[1])
+    file = VectorFile.of_npy(path)
+    file.check()
     files.append(file)
     if file.dim != files[0].dim:
       raise DataError(f"{path}: {file.dim} dimensions, but {files[0].path} has {files[0].dim}")
@@ -225,28 +189,3 @@ def _expand(name):
     if path.suffix != ".npy":
       raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
   return sorted(paths)
-
-
-def _check_shard(path):
-  """Raises a DataError if a file of bert-flow embed differs from the checksum in its receipt."""
-  receipt = path.with_suffix(".json")
-  expected = None
-  with contextlib.suppress(OSError, ValueError, AttributeError):  # no receipt of bert-flow embed
-    expected = read_json(receipt).get(checksums.KEY, {}).get(path.name)
-  if expected is not None and checksums.of_file(path) != expected:
-    message = f"{path}: damaged, it does not have its checksum in {receipt.name}"
-    raise DataError(f"{message}; the same bert-flow embed command makes it again", "vectors")
-
-
-def _open_npy(path):
-  try:
-    try:
-      array = np.lib.format.open_memmap(path, "r")
-    except ValueError:  # an array without rows cannot be mapped
-      with path.open("rb") as file:
-        array = np.lib.format.read_array(file, allow_pickle=False)
-  except Exception as error:  # a damaged header raises more kinds of error than NumPy documents
-    raise DataError(f"{path}: not a .npy file of numbers ({one_line(error)})") from error
-  if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":
-    raise DataError(f"{path}: {array.dtype} of shape {list(array.shape)}, expected numbers of shape [n, dim]")
-  return array

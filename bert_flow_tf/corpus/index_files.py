@@ -10,7 +10,7 @@ import pathlib
 
 import numpy as np
 
-from bert_flow_tf.corpus.vectors import VectorFile
+from bert_flow_tf.corpus.vector_files import VectorFile
 from bert_flow_tf.errors import DataError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import Json, writing

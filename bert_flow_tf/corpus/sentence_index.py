@@ -9,7 +9,8 @@ import numpy.typing as npt
 from absl import logging
 
 from bert_flow_tf.corpus.index_files import INDEX, IndexFiles
-from bert_flow_tf.corpus.vectors import VectorFile, VectorFolder
+from bert_flow_tf.corpus.vector_files import VectorFile, write_npy
+from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import check_counts, check_rows
@@ -127,19 +128,13 @@ class SentenceIndex:
     if target.exists() and {path.name for path in target.iterdir()} - {INDEX, _VECTORS}:
       raise ConfigError(f"folder={folder}: holds other files than an index; choose another folder", argument="folder")
     with replaced_folder(target) as temporary:
-      self._write_vectors(temporary / _VECTORS)
+      with writing(temporary / _VECTORS) as written:
+        write_npy(written, len(self), self._rows.dim, (block for _, block in self._rows.blocks()))
       checksum = checksums.of_file(temporary / _VECTORS)
       file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
       state = IndexFiles.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
       state.add(file, self._lists)
       state.finish(self._lists)
-
-  def _write_vectors(self, path):
-    with writing(path) as file:
-      header = {"descr": "<f4", "fortran_order": False, "shape": (len(self), self._rows.dim)}
-      np.lib.format.write_array_header_1_0(file, header)
-      for _, block in self._rows.blocks():
-        file.write(np.ascontiguousarray(block, "<f4").tobytes())
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "SentenceIndex":

@@ -2,101 +2,18 @@
 
 import dataclasses
 import functools
-import json
 import pathlib
-import tempfile
-from collections.abc import Iterator
 
 import numpy as np
 
 from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder, with_names
-from bert_flow_tf.data.readers.binary import import_parquet
+from bert_flow_tf.corpus.vector_files import AGAIN, IDS, VectorFile
 from bert_flow_tf.data.readers.text import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import Json, read_json
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.neighbors.unit_rows import UnitRows
-
-_AGAIN = "the same bert-flow embed command makes it again"
-_IDS = ".ids.txt"
-
-
-@dataclasses.dataclass(frozen=True)
-class VectorFile:
-  """File of vectors with ids, which is read as an array [rows, dim].
-
-  Attributes:
-    folder: the folder that was named.
-    name: path in the folder, with "/".
-    rows: number of vectors.
-    dim: their dimensions.
-    checksum: hexadecimal SHA-256 of the file; None if it was written to an object store.
-    ids_checksum: hexadecimal SHA-256 of the file of ids; None if the ids are in the file of vectors.
-  """
-
-  folder: str
-  name: str
-  rows: int
-  dim: int
-  checksum: str | None
-  ids_checksum: str | None = None
-
-  def __len__(self) -> int:
-    return self.rows
-
-  def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
-    # A file is mapped for one reading alone: pages of a long-lived map would count as memory of this process.
-    array = self._copy if self._has_records else np.load(self.path, mmap_mode="r", allow_pickle=False)
-    taken = np.asarray(array[rows])
-    if not np.isfinite(taken).all():
-      raise DataError(f"{self.path}: NaN or infinite, expected finite numbers; {_AGAIN}", "vectors")
-    return taken
-
-  @property
-  def path(self) -> pathlib.Path:
-    """Path of the file."""
-    return pathlib.Path(self.folder, self.name)
-
-  @functools.cached_property
-  def ids(self) -> list[str]:
-    """Ids of the vectors."""
-    if not self._has_records:
-      path = self.path.with_suffix(_IDS)
-      _check(path, self.ids_checksum)
-      return path.read_text(encoding="utf-8").split("\n")[:-1]
-    return [name for name, _ in self._records()]
-
-  def check(self) -> None:
-    """Raises a DataError if the file is damaged."""
-    _check(self.path, self.checksum)
-
-  @property
-  def _has_records(self):
-    """Returns whether the file has ids and vectors in records, which cannot be mapped."""
-    return self.path.suffix != f".{NPY}"
-
-  @functools.cached_property
-  def _copy(self):
-    """Returns the vectors of records, mapped from a temporary file."""
-    self.check()  # all of it is read
-    file = tempfile.TemporaryFile()  # noqa: SIM115 (the map keeps it)
-    for _, vectors in self._records():
-      file.write(np.asarray(vectors, np.float32).tobytes())
-    file.flush()
-    return np.memmap(file, np.float32, "r", shape=(self.rows, self.dim))
-
-  def _records(self) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields (id, vector) of each record."""
-    if self.path.suffix == f".{PARQUET}":
-      for batch in import_parquet("vectors").ParquetFile(self.path).iter_batches():
-        vectors = batch["embedding"].flatten().to_numpy().reshape([-1, self.dim])
-        yield from zip(batch["id"].to_pylist(), vectors, strict=True)
-      return
-    with self.path.open("rb") as file:
-      for line in file:
-        values = json.loads(line)
-        yield values["id"], values["embedding"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,12 +77,6 @@ class VectorFolder:
     return f"{prefix}/{name}" if prefix else name
 
 
-def _check(path, checksum):
-  """Raises a DataError if a file does not have its checksum; None is no checksum."""
-  if checksum not in (None, checksums.of_file(path)):
-    raise DataError(f"vectors={path}: damaged, it does not have its checksum; {_AGAIN}", "vectors")
-
-
 def _read_manifest(path):
   """Returns the values of a manifest."""
   try:
@@ -175,7 +86,7 @@ def _read_manifest(path):
     deciding = manifest["settings"]
     kind, _ = deciding["output_format"], (deciding["embedder"], deciding["dim"], manifest["encoder"])
   except (OSError, ValueError, KeyError, TypeError) as error:
-    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {_AGAIN}"
+    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {AGAIN}"
     raise DataError(message, argument="vectors") from error
   if kind not in (NPY, PARQUET, JSONL):
     message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"
@@ -208,12 +119,12 @@ def _files_of(folder, run, manifest):
     receipt = shards.name(number, "json")
     counters = shards.finished(number, sizes)
     if counters is None and receipt in sizes:
-      raise DataError(f"vectors={path}: damaged, its files are not as {receipt} says; {_AGAIN}", "vectors")
+      raise DataError(f"vectors={path}: damaged, its files are not as {receipt} says; {AGAIN}", "vectors")
     if counters is None:
       continue
     sums = read_json(run / receipt)[checksums.KEY]
     name = path.relative_to(folder).as_posix()
-    values = (counters[EMBEDDED], settings["dim"], sums.get(path.name), sums.get(path.with_suffix(_IDS).name))
+    values = (counters[EMBEDDED], settings["dim"], sums.get(path.name), sums.get(path.with_suffix(IDS).name))
     files.append(VectorFile(folder, name, *values))
   if len(files) < number_of_shards:
     found = f"{len(files)} of {number_of_shards} shards"

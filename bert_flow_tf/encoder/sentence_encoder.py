@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.kinds import SAVED_MODEL, WORD_VECTORS, split_name
-from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, PER_ENCODER, EncoderSettings, keywords
 from bert_flow_tf.encoder.text_encoder import TextEncoder
@@ -106,8 +105,6 @@ def load_encoder(settings: EncoderSettings) -> TextEncoder:
     from bert_flow_tf.encoder.other.word_encoder import WordEncoder
 
     return WordEncoder(settings)
-  if static_model.is_static_model(settings):
-    return SentenceEncoder(*static_model.load_parts(settings), settings)
   return SentenceEncoder.load(settings)
 
 

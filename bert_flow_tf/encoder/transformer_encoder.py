@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, load_model
+from bert_flow_tf.encoder.checkpoints.source import find
 from bert_flow_tf.encoder.kinds import split_name
+from bert_flow_tf.encoder.other import static_model
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import load_tokenizer
@@ -74,7 +76,10 @@ class TransformerEncoder(TextEncoder):
     """
     if settings.token_weights is not None:
       parse_token_weights(settings.token_weights)  # before the long loading
-    loaded = load_model(settings)
+    source = find(settings)
+    if static_model.is_static_model(source):
+      return cls(*static_model.load_parts(settings, source), settings)
+    loaded = load_model(settings, source)
     given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
     given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)
     tokenizer = load_tokenizer(loaded.files, loaded.name, given)

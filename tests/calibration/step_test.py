@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration import Features, LowDim, Normalize, Step
+from bert_flow_tf.calibration.characters import Characters
+from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
@@ -66,6 +68,24 @@ class OfTwoColumns(Reversed):
 class OfNaN(Reversed):
   def __call__(self, features):
     return features.embedding * np.nan
+
+
+def test_a_saved_model_has_its_steps_in_their_order(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  rows = SentenceModel(encoder, steps=[Normalize()]).encode(TEXTS)
+  whitening = make_calibration("whitening-3").fit(rows)
+  mean = make_calibration("mean").fit(rows)
+  for steps in (
+    [Normalize(), whitening],
+    [mean, Reversed(2.0), Characters(16)],
+    [mean, whitening],
+    [Characters(16), Normalize()],
+  ):
+    model = SentenceModel(encoder, steps=steps)
+    model.save(tmp_path / "model")
+    loaded = SentenceModel.load(tmp_path / "model")
+    assert list(map(type, loaded.steps)) == list(map(type, steps))
+    np.testing.assert_allclose(loaded.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
 
 
 def test_steps_that_are_wrong(tmp_path):

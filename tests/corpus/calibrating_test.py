@@ -10,7 +10,7 @@ import pytest
 from scipy import linalg
 
 from bert_flow_tf.calibration.saving import load_calibration
-from bert_flow_tf.corpus import calibrating
+from bert_flow_tf.corpus import vector_files
 from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.flow.config import FlowConfig
@@ -29,7 +29,7 @@ def draw(n, seed=0):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
   """Makes several parts of each file."""
-  monkeypatch.setattr(calibrating, "ROWS", 7)
+  monkeypatch.setattr(vector_files, "ROWS", 7)
 
 
 @pytest.fixture

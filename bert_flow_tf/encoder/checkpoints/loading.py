@@ -8,7 +8,7 @@ from typing import Any
 from bert_flow_tf.encoder.checkpoints import hugging_face
 from bert_flow_tf.encoder.checkpoints.declared import Declared, read_declared
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
-from bert_flow_tf.encoder.checkpoints.source import Source, find
+from bert_flow_tf.encoder.checkpoints.source import Source
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, STATIC_TOKEN_WEIGHTS, EncoderSettings
 from bert_flow_tf.errors import ConfigError
@@ -35,10 +35,9 @@ class LoadedModel:
   is_user_model: bool = False
 
 
-def load_model(settings: EncoderSettings) -> LoadedModel:
-  """Returns the model that settings name."""
-  source = find(settings)
-  _check_settings(settings, source)
+def load_model(settings: EncoderSettings, source: Source) -> LoadedModel:
+  """Returns the model of a source, with settings."""
+  check_settings(settings, source)
   changes = {}
   if settings.hidden_act is not None:
     changes["hidden_act"] = settings.hidden_act
@@ -83,7 +82,7 @@ def _given_file(argument, value):
   return path
 
 
-def _check_settings(settings: EncoderSettings, source: Source) -> None:
+def check_settings(settings: EncoderSettings, source: Source) -> None:
   """Raises ConfigError for a setting without a use for these files."""
   useless = {"saved_model_output": "is no SavedModel"}
   if source.static:

@@ -16,8 +16,8 @@ from safetensors import safe_open
 
 from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_model, find_static_embedding, read_modules
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, reason
-from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
-from bert_flow_tf.encoder.checkpoints.source import find
+from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, check_settings
+from bert_flow_tf.encoder.checkpoints.source import Source
 from bert_flow_tf.encoder.kinds import STATIC
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
@@ -130,9 +130,8 @@ class _Files(NamedTuple):
   modules: list[str]
 
 
-def is_static_model(settings: EncoderSettings) -> bool:
-  """Returns whether the encoder that settings name is a folder of model2vec or of a StaticEmbedding."""
-  source = find(settings)
+def is_static_model(source: Source) -> bool:
+  """Returns whether a source is a folder of model2vec or of a StaticEmbedding."""
   if source.checkpoint is not None:
     return False
   if read_modules(source.folder):
@@ -140,19 +139,20 @@ def is_static_model(settings: EncoderSettings) -> bool:
   return EncoderFiles(source.folder).json(CONFIG).get("model_type") == _MODEL2VEC
 
 
-def load_parts(settings: EncoderSettings) -> tuple[LoadedModel, StaticTokenizer, TokenWeights]:
-  """Returns model, tokenizer and weights of tokens of the static model that settings name.
+def load_parts(settings: EncoderSettings, source: Source) -> tuple[LoadedModel, StaticTokenizer, TokenWeights]:
+  """Returns model, tokenizer and weights of tokens of the static model of a source.
 
   Raises:
     ConfigError: a setting that the model has no use for.
     EncoderError: its name lacks "static:", or a file is missing, damaged or not supported.
   """
-  source = find(settings)
   if not source.static:
     raise EncoderError(
       f"model={source.name}: a static model, which has no transformer; give {STATIC.prefix}{source.name}", "model"
     )
-  _check_settings(settings)
+  check_settings(settings, source)
+  decided = f"has a {_TOKENIZER}, which decides it"
+  settings.check_useful(dict.fromkeys(("max_input_chars_per_word", "strip_accents"), decided))
   files = _find_files(source.folder)
   tensors = _read_tensors(files.folder / _WEIGHTS)
   as_model2vec = _EMBEDDINGS in tensors
@@ -184,16 +184,6 @@ def load_parts(settings: EncoderSettings) -> tuple[LoadedModel, StaticTokenizer,
     weights.table *= counts
   model = StaticModel(rows, normalizes)
   return LoadedModel(model, source.name, EncoderFiles(files.folder), declared, source.revision), tokenizer, weights
-
-
-def _check_settings(settings):
-  """Raises ConfigError for a setting without a use for these files."""
-  useless = {"saved_model_output": "is no SavedModel"}
-  useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
-  useless |= dict.fromkeys(("max_input_chars_per_word", "strip_accents"), f"has a {_TOKENIZER}, which decides it")
-  reason_of_google = "is no TensorFlow 1 checkpoint that it could belong to"
-  useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason_of_google)
-  settings.check_useful(useless)
 
 
 def _find_files(folder: pathlib.Path) -> _Files:

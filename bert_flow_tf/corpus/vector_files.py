@@ -1,0 +1,153 @@
+"""Files of vectors [rows, dim] with ids, read in parts: .npy of any program, and the files of `bert-flow embed`."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.corpus.shards import NPY
+from bert_flow_tf.data.readers.binary import import_parquet
+from bert_flow_tf.data.readers.text import PARQUET
+from bert_flow_tf.errors import DataError, one_line
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.files import read_json, writing
+
+AGAIN = "the same bert-flow embed command makes it again"
+IDS = ".ids.txt"
+# Rows of a file in memory at once.
+ROWS = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorFile:
+  """File of vectors, which is read as an array [rows, dim].
+
+  Attributes:
+    folder: the folder that was named.
+    name: path in the folder, with "/".
+    rows: number of vectors.
+    dim: their dimensions.
+    checksum: hexadecimal SHA-256 of the file; None if it is not known, as of a file in an object store.
+    ids_checksum: hexadecimal SHA-256 of the file of ids; None if it is not known, or the ids are in this file.
+  """
+
+  folder: str
+  name: str
+  rows: int
+  dim: int
+  checksum: str | None = None
+  ids_checksum: str | None = None
+
+  @classmethod
+  def of_npy(cls, path: pathlib.Path) -> "VectorFile":
+    """Returns a .npy file of any program; a DataError says why it has no vectors."""
+    rows, dim = _open_npy(path).shape
+    checksum = None
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # no receipt of bert-flow embed
+      checksum = read_json(path.with_suffix(".json")).get(checksums.KEY, {}).get(path.name)
+    return cls(str(path.parent), path.name, rows, dim, checksum)
+
+  def __len__(self) -> int:
+    return self.rows
+
+  def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
+    with np.errstate(over="ignore"):  # a number that is too large for float32 becomes infinite
+      vectors = np.asarray(self.array()[rows], np.float32)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if bad.size:
+      row = np.arange(self.rows)[rows][bad[0]]
+      raise DataError(f"{self.path}, row {row} (counted from 0): NaN or infinite, expected finite numbers", "vectors")
+    return vectors
+
+  @property
+  def path(self) -> pathlib.Path:
+    """Path of the file."""
+    return pathlib.Path(self.folder, self.name)
+
+  def array(self) -> np.ndarray:
+    """Returns the numbers as they are stored, mapped anew: pages of a long-lived map would count as memory."""
+    if self.path.suffix == f".{NPY}":
+      return _open_npy(self.path)
+    return self._copy
+
+  def blocks(self) -> Iterator[np.ndarray]:
+    """Yields the vectors, float32 [at most ROWS, dim]."""
+    for start in range(0, self.rows, ROWS):
+      yield self[start : start + ROWS]
+
+  @functools.cached_property
+  def ids(self) -> list[str]:
+    """Ids of the vectors."""
+    if self.path.suffix == f".{NPY}":
+      path = self.path.with_suffix(IDS)
+      _check(path, self.ids_checksum)
+      return path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [name for name, _ in self._records()]
+
+  def copy_ids(self, path: pathlib.Path) -> None:
+    """Writes the ids next to a .npy file with other vectors for them; nothing if there are none."""
+    ids = self.path.with_suffix(IDS)
+    if ids.is_file():
+      with ids.open("rb") as source, writing(path.with_suffix(IDS)) as copy:
+        shutil.copyfileobj(source, copy)
+
+  def check(self) -> None:
+    """Raises a DataError if the file is damaged."""
+    _check(self.path, self.checksum)
+
+  @functools.cached_property
+  def _copy(self):
+    """Returns the vectors of records, which cannot be mapped, mapped from a temporary file."""
+    self.check()  # all of it is read
+    file = tempfile.TemporaryFile()  # noqa: SIM115 (the map keeps it)
+    for _, vectors in self._records():
+      file.write(np.asarray(vectors, np.float32).tobytes())
+    file.flush()
+    return np.memmap(file, np.float32, "r", shape=(self.rows, self.dim))
+
+  def _records(self) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields (id, vector) of each record."""
+    if self.path.suffix == f".{PARQUET}":
+      for batch in import_parquet("vectors").ParquetFile(self.path).iter_batches():
+        vectors = batch["embedding"].flatten().to_numpy().reshape([-1, self.dim])
+        yield from zip(batch["id"].to_pylist(), vectors, strict=True)
+      return
+    with self.path.open("rb") as file:
+      for line in file:
+        values = json.loads(line)
+        yield values["id"], values["embedding"]
+
+
+def write_npy(file: Any, rows: int, dim: int, blocks: Iterable[np.ndarray]) -> None:
+  """Writes blocks of vectors as a .npy of float32 [rows, dim]."""
+  np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (rows, dim)})
+  for block in blocks:
+    file.write(np.ascontiguousarray(block, "<f4").tobytes())
+
+
+def _check(path, checksum):
+  """Raises a DataError if a file does not have its checksum; None is no checksum."""
+  if checksum not in (None, checksums.of_file(path)):
+    raise DataError(f"vectors={path}: damaged, it does not have its checksum; {AGAIN}", "vectors")
+
+
+def _open_npy(path):
+  """Returns the mapped array of a .npy file; a DataError if it has no numbers [n, dim]."""
+  try:
+    try:
+      array = np.lib.format.open_memmap(path, "r")
+    except ValueError:  # an array without rows cannot be mapped
+      with path.open("rb") as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+  except Exception as error:  # a damaged header raises more kinds of error than NumPy documents
+    raise DataError(f"{path}: not a .npy file of numbers ({one_line(error)})") from error
+  if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":
+    raise DataError(f"{path}: {array.dtype} of shape {list(array.shape)}, expected numbers of shape [n, dim]")
+  return array
