@@ -17,7 +17,7 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.tables import registry, run
-from bert_flow_tf.tables.inputs import Inputs
+from bert_flow_tf.tables.inputs import TableInputs
 from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.training.settings import FlowSettings
@@ -94,7 +94,7 @@ def main() -> None:
   flow.check()
   tasks = run.load_tasks(plan, data)
   quiet.import_tensorflow()  # takes seconds: the errors above come before
-  run.make(plan, Inputs(tasks, data, embedding, flow), pathlib.Path(FLAGS.output or _FOLDER), _about)
+  run.make(plan, TableInputs(tasks, data, embedding, flow), pathlib.Path(FLAGS.output or _FOLDER), _about)
 
 
 console = runner.command(define_flags, main)

@@ -1,6 +1,7 @@
 """Who may import whom: every import of the package and its runners, those inside functions included."""
 
 import ast
+import graphlib
 import pkgutil
 
 import bert_flow_tf
@@ -144,6 +145,22 @@ def test_the_imports_keep_the_law():
   texts = files()
   assert len(texts) > 30
   assert [line for path, text in texts.items() for line in broken_rules(path, text)] == []
+
+
+def test_no_modules_import_each_other():
+  imports = {}
+  for path, text in files().items():
+    imports[module_of(path)] = {name for _, name in imported(ast.parse(text, path))}
+  # A name of a module is the module itself; a folder's `__init__` stands for its files, which it lists.
+  graph = {}
+  for module, names in imports.items():
+    owners = {name if name in imports else name.rpartition(".")[0] for name in names}
+    graph[module] = {owner for owner in owners if owner in imports and not is_in(module, [owner])}
+  try:
+    graphlib.TopologicalSorter(graph).prepare()
+  except graphlib.CycleError as error:
+    circle = error.args[1]
+    raise AssertionError(f"a circle of imports: {' <- '.join(circle)}") from None
 
 
 def test_an_import_does_not_bring_in_tensorflow():

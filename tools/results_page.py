@@ -14,10 +14,11 @@ from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError, DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
+from bert_flow_tf.tables.recipe import CONTROLS
 from bert_flow_tf.tables.registry import FIGURES, TABLES
 from bert_flow_tf.tables.similarity import FIRST_LAST, FITTED_ON_PART, PART_OF_QNLI
 from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table, one_line
-from bert_flow_tf.tables.workbench import CONTROLS, NLI_TUNED
+from bert_flow_tf.tables.workbench import NLI_TUNED
 from tools.known_encoders import TEXTS, known_encoder
 
 _FIGURE_TITLES = {

@@ -1,21 +1,16 @@
 """The flow's layers as bijectors of TensorFlow Probability; functions that take them do not retrace for a new one."""
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 
-from bert_flow_tf.flow.keras import variables_of
-
-if TYPE_CHECKING:  # a layer imports its bijector at the first use
-  from bert_flow_tf.flow.layer import FlowLayer
+from bert_flow_tf.flow.keras import Layer, variables_of
 
 
 class LayerBijector(tfb.AutoCompositeTensorBijector):
   """Bijector of a `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(
-    self, layer: "FlowLayer", dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None
+    self, layer: Layer, dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None
   ) -> None:
     # TensorFlow Probability finds variables in parameters, and none in a layer.
     if weights is None:

@@ -8,6 +8,8 @@ Files in reading order:
     plan         Plan: tables, figures, encoders and corpora of a run, checked before anything is loaded
     registry     every table and figure: its function, encoders, tasks and arguments
     run          makes the tables of a plan and writes them
+    recipe       RowRecipe: embedding, calibration and corpus of a row
+    request      what a maker of a table reads and returns
     kinds        kinds of encoders, known from their names
     inputs       tasks, corpora and encoders of a run
     workbench    Workbench: scores of one encoder by recipe, each computed once

@@ -16,10 +16,12 @@ from bert_flow_tf.evaluation.isotropy import isoscore, singular_spectrum
 from bert_flow_tf.evaluation.metrics import correlation, mean_random_cosine, random_pair_cosines
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.tables import figures
+from bert_flow_tf.tables.recipe import NONE, RowRecipe
+from bert_flow_tf.tables.request import CHARACTERS, TOKENS, TableContent, TableRequest
 from bert_flow_tf.tables.similarity import FIRST_LAST, row_name
 from bert_flow_tf.tables.table import OURS, Cell, Row, paper_tables
 from bert_flow_tf.tables.word_ranks import vocabulary_ranks
-from bert_flow_tf.tables.workbench import NONE, Recipe, TableContent, TableRequest, Workbench
+from bert_flow_tf.tables.workbench import Workbench
 
 if TYPE_CHECKING:
   from matplotlib.figure import Figure
@@ -32,8 +34,6 @@ _PIECE = 1 << 22
 
 # Words, and runs of other characters, as `tokenizers.pre_tokenizers.Whitespace` and NLTK's wordpunct_tokenize split.
 _TOKEN = re.compile(r"\w+|[^\w\s]+")
-TOKENS, CHARACTERS = "tokens", "characters"
-UNITS = (TOKENS, CHARACTERS)
 LEXICAL_SPLIT = "dev"
 _EDITS, _GOLD = "edit distance", "gold similarity"
 _UNIT_NOTES = {
@@ -42,7 +42,7 @@ _UNIT_NOTES = {
   CHARACTERS: "characters, unlike the paper's, whose gold score agrees with tokens (`--edit_unit=tokens`)",
 }
 # The paper's names of the rows of Table 6 and of the panels of Figure 2.
-_METHODS = {"BERT-induced similarity": Recipe(FIRST_LAST), "flow-induced similarity": Recipe(FIRST_LAST, "flow")}
+_METHODS = {"BERT-induced similarity": RowRecipe(FIRST_LAST), "flow-induced similarity": RowRecipe(FIRST_LAST, "flow")}
 # {column: key of `_isotropy_of`}
 _ISOTROPY = {
   "IsoScore x 100": "isoscore",
@@ -55,9 +55,9 @@ ISOTROPY_COLUMNS = tuple(_ISOTROPY)
 def make_words(request: TableRequest) -> TableContent:
   """Makes Table 1: norms and nearest neighbors of word embeddings, by the rank of the word's frequency."""
   paper, rows, notes = paper_tables()[1], [], []
-  file = request.plan.frequency_file or request.plan.corpus
+  file = request.arguments.frequency_file or request.arguments.corpus
   for bench in request.benches:
-    order = np.asarray(vocabulary_ranks(bench, request.plan), np.int64)
+    order = np.asarray(vocabulary_ranks(bench, request.arguments), np.int64)
     # Groups of words by rank, as the paper's columns: (0,100), [100,500), ...
     means = frequency_groups(bench.encoder.bert.word_embeddings.numpy(), order)
     groups = dict(zip(paper.columns, means, strict=True))
@@ -95,7 +95,7 @@ def make_lexical(request: TableRequest) -> TableContent:
   # All encoders have the same pairs.
   distances = points[0][_EDITS]
   close = f"{int((distances <= figures.CLOSE).sum())} of {len(distances)} pairs are at most {figures.CLOSE} apart."
-  notes = [f"Edit distances count {_UNIT_NOTES[request.plan.edit_unit]}. {close}"]
+  notes = [f"Edit distances count {_UNIT_NOTES[request.arguments.edit_unit]}. {close}"]
   return TableContent(paper_tables()[6].columns, rows, notes)
 
 
@@ -103,7 +103,10 @@ def _lexical_points(bench: Workbench, request: TableRequest, seed: int) -> dict[
   """Returns {name: float64 [n]} of edit distance, gold and similarities."""
   (task,) = request.tasks
   pairs = bench.inputs.tasks[task].splits[LEXICAL_SPLIT]
-  points = {_EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, request.plan.edit_unit), _GOLD: pairs.scores}
+  points = {
+    _EDITS: edit_distances(pairs.sentences_a, pairs.sentences_b, request.arguments.edit_unit),
+    _GOLD: pairs.scores,
+  }
   for name, recipe in _METHODS.items():
     points[name], _ = bench.cosines(task, recipe, seed, LEXICAL_SPLIT)
   return points
@@ -154,13 +157,13 @@ def make_isotropy(request: TableRequest) -> TableContent:
 
 
 def _isotropy_recipes(request):
-  recipes = [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow")]
-  for calibration in request.plan.calibration:
-    recipes.append(Recipe(FIRST_LAST, calibration))
+  recipes = [RowRecipe(FIRST_LAST), RowRecipe(FIRST_LAST, "flow")]
+  for calibration in request.arguments.calibration:
+    recipes.append(RowRecipe(FIRST_LAST, calibration))
   return recipes
 
 
-def _isotropy_of(bench: Workbench, request: TableRequest, recipe: Recipe, seed: int) -> dict[str, Any]:
+def _isotropy_of(bench: Workbench, request: TableRequest, recipe: RowRecipe, seed: int) -> dict[str, Any]:
   """Returns IsoScore, mean cosine and singular spectrum of a task's evaluated sentences, JSON values."""
   (task,) = request.tasks
 
@@ -181,9 +184,9 @@ def _isotropy_of(bench: Workbench, request: TableRequest, recipe: Recipe, seed: 
 
 def draw_edit_distances(request: TableRequest, bench: Workbench) -> "Figure":
   """Draws Figure 2: similarity against edit distance."""
-  points = _lexical_points(bench, request, request.plan.seed)
+  points = _lexical_points(bench, request, request.arguments.seed)
   title = f"{request.tasks[0]} dev, {bench.label}: similarity and edit distance"
-  return figures.edit_distance_figure(points, title, request.plan.edit_unit)
+  return figures.edit_distance_figure(points, title, request.arguments.edit_unit)
 
 
 def draw_spectra(request: TableRequest, bench: Workbench) -> "Figure":
@@ -191,7 +194,7 @@ def draw_spectra(request: TableRequest, bench: Workbench) -> "Figure":
   spectra = {}
   for recipe in _isotropy_recipes(request):
     try:
-      spectrum = _isotropy_of(bench, request, recipe, request.plan.seed)["spectrum_about_origin"]
+      spectrum = _isotropy_of(bench, request, recipe, request.arguments.seed)["spectrum_about_origin"]
       spectra[row_name(bench, recipe)] = np.array(spectrum, np.float64)
     except BertFlowError as error:
       logging.warning("figure isotropy of %s has no line for %s: %s", bench.label, recipe.calibration, error)
@@ -202,8 +205,8 @@ def draw_cone(request: TableRequest, bench: Workbench) -> "Figure":
   """Draws the sentences on a sphere and the cosines of random pairs, before and after the flow."""
   panels = []
   for calibration in (NONE, "flow"):
-    recipe = Recipe(FIRST_LAST, calibration)
-    a, b = np.asarray(bench.sides(request.tasks[0], recipe, request.plan.seed), np.float64)
+    recipe = RowRecipe(FIRST_LAST, calibration)
+    a, b = np.asarray(bench.sides(request.tasks[0], recipe, request.arguments.seed), np.float64)
     # The distinct sentences on the unit sphere, projected on their three leading singular vectors.
     unit = np.unique(np.concatenate([a, b]), axis=0)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)

@@ -13,62 +13,55 @@ from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS
-from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_of, target_of
-from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_corpus, target_of
+from bert_flow_tf.tables.kinds import EncoderKind
+from bert_flow_tf.tables.recipe import CONTROLS, NONE, UNIFORM, RowRecipe
+from bert_flow_tf.tables.request import TableContent, TableRequest
 from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of, only_embedding_notes
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
-from bert_flow_tf.tables.workbench import (
-  CONTROLS,
-  NONE,
-  UNIFORM,
-  Recipe,
-  TableContent,
-  TableRequest,
-  Workbench,
-  fingerprint,
-)
+from bert_flow_tf.tables.workbench import Workbench, fingerprint
 
 IDF, MEAN = "idf", "mean"
 SOFT, _AUTO = "soft-whitening", "auto"
 SOFT_AND_CHARACTERS = f"{SOFT}+characters"
-WHITENING, FLOW = Recipe(FIRST_LAST, "whitening"), Recipe(FIRST_LAST, "flow")
+WHITENING, FLOW = RowRecipe(FIRST_LAST, "whitening"), RowRecipe(FIRST_LAST, "flow")
 # The combination that docs/calibrations.md recommends.
-BEST = Recipe("mix", SOFT, token_weights=IDF)
-_CONTROLS = tuple(map(Recipe, CONTROLS))
-MATCH = Recipe(CHARACTERS)
+BEST = RowRecipe("mix", SOFT, token_weights=IDF)
+_CONTROLS = tuple(map(RowRecipe, CONTROLS))
+MATCH = RowRecipe(CHARACTERS)
 _FITTED = (
   FLOW,
   WHITENING,
-  Recipe(FIRST_LAST, SOFT),
+  RowRecipe(FIRST_LAST, SOFT),
   BEST,
-  Recipe("mix", "whitening", token_weights=IDF),
-  Recipe("mix", "flow", token_weights=IDF),
-  Recipe("mix", f"flow+{SOFT}", token_weights=IDF),
-  Recipe("word-rows", SOFT, token_weights=IDF, static=True),
-  Recipe("mix", _AUTO, token_weights=IDF),
-  Recipe("mix", SOFT_AND_CHARACTERS, token_weights=IDF),
-  Recipe("word-rows", SOFT_AND_CHARACTERS, token_weights=IDF, static=True),
+  RowRecipe("mix", "whitening", token_weights=IDF),
+  RowRecipe("mix", "flow", token_weights=IDF),
+  RowRecipe("mix", f"flow+{SOFT}", token_weights=IDF),
+  RowRecipe("word-rows", SOFT, token_weights=IDF, static=True),
+  RowRecipe("mix", _AUTO, token_weights=IDF),
+  RowRecipe("mix", SOFT_AND_CHARACTERS, token_weights=IDF),
+  RowRecipe("word-rows", SOFT_AND_CHARACTERS, token_weights=IDF, static=True),
 )
-_ROWS = (*_CONTROLS, Recipe(AVG), Recipe(FIRST_LAST), *_FITTED)
+_ROWS = (*_CONTROLS, RowRecipe(AVG), RowRecipe(FIRST_LAST), *_FITTED)
 # The best rows that run a transformer, with its products in 8 bits.
 _IN_INT8 = tuple(
-  Recipe("mix", calibration, token_weights=IDF, precision=INT8) for calibration in (SOFT, _AUTO, SOFT_AND_CHARACTERS)
+  RowRecipe("mix", calibration, token_weights=IDF, precision=INT8) for calibration in (SOFT, _AUTO, SOFT_AND_CHARACTERS)
 )
 _ABLATION_ROWS = (
   WHITENING,
-  Recipe(FIRST_LAST, SOFT),
-  Recipe(FIRST_LAST, "whitening", token_weights=IDF),
-  Recipe(FIRST_LAST, SOFT, token_weights=IDF),
-  Recipe(AVG, SOFT, token_weights=IDF),
-  Recipe("word-rows", SOFT, token_weights=IDF),
-  Recipe("mix-0.5", SOFT, token_weights=IDF),
+  RowRecipe(FIRST_LAST, SOFT),
+  RowRecipe(FIRST_LAST, "whitening", token_weights=IDF),
+  RowRecipe(FIRST_LAST, SOFT, token_weights=IDF),
+  RowRecipe(AVG, SOFT, token_weights=IDF),
+  RowRecipe("word-rows", SOFT, token_weights=IDF),
+  RowRecipe("mix-0.5", SOFT, token_weights=IDF),
   BEST,
-  Recipe("mix-0.8", SOFT, token_weights=IDF),
-  Recipe("mix", SOFT, token_weights="idf-1"),
-  Recipe("mix", SOFT),
-  Recipe("mix", "whitening", token_weights=IDF),
-  Recipe("mix", "soft-whitening-0.3", token_weights=IDF),
-  Recipe("mix", "soft-whitening-0.4", token_weights=IDF),
+  RowRecipe("mix-0.8", SOFT, token_weights=IDF),
+  RowRecipe("mix", SOFT, token_weights="idf-1"),
+  RowRecipe("mix", SOFT),
+  RowRecipe("mix", "whitening", token_weights=IDF),
+  RowRecipe("mix", "soft-whitening-0.3", token_weights=IDF),
+  RowRecipe("mix", "soft-whitening-0.4", token_weights=IDF),
 )
 # Kinds of baselines in table Gains, whose intervals are counted separately.
 _OVER_FITS, _OVER_MATCH = "over whitening and the flow", "over characters"
@@ -86,9 +79,9 @@ def make_beyond(request: TableRequest) -> TableContent:
   recipes = list(_ROWS)
   for recipe in _FITTED:
     recipes.append(_on_all_sets(request, recipe))
-  if request.plan.corpus:
+  if request.arguments.corpus:
     notes += [note("(corpus)"), *_corpus_notes(request)]
-    recipes += [dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)) for recipe in _FITTED]
+    recipes += [dataclasses.replace(recipe, corpus=sample_corpus(request.arguments.corpus)) for recipe in _FITTED]
   recipes += _IN_INT8
   notes += [*_binary_notes(request), *only_embedding_notes(request)]
   rows = []
@@ -112,7 +105,7 @@ def _corpus_notes(request):
   """Returns a note on the lines of the corpus; [] without an encoder."""
   notes = []
   for bench in request.benches[:1]:
-    notes.append(f"Lines of the corpus: {bench.inputs.corpus(sample_of(request.plan.corpus)).source}.")
+    notes.append(f"Lines of the corpus: {bench.inputs.corpus(sample_corpus(request.arguments.corpus)).source}.")
   return notes
 
 
@@ -122,14 +115,14 @@ def _supported_recipes(bench, recipes):
     return recipes
   supported = []
   for recipe in recipes:
-    if recipe.embedding in CONTROLS and bench.kind is not Kind.SAVED_MODEL:
+    if recipe.embedding in CONTROLS and bench.kind is not EncoderKind.SAVED_MODEL:
       supported.append(recipe)
     elif recipe.precision:
       continue
     elif recipe.embedding in (AVG, FIRST_LAST) or recipe.calibration == _AUTO:
-      supported.append(Recipe(bench.only_embedding, recipe.calibration, recipe.corpus))
-  if bench.kind is Kind.BERT:
-    supported.append(Recipe(bench.only_embedding, precision=INT8))
+      supported.append(RowRecipe(bench.only_embedding, recipe.calibration, recipe.corpus))
+  if bench.kind is EncoderKind.BERT:
+    supported.append(RowRecipe(bench.only_embedding, precision=INT8))
   return list(dict.fromkeys(supported))
 
 
@@ -157,9 +150,11 @@ def make_gains(request: TableRequest) -> TableContent:
       baseline = _on_all_sets(request, baseline)
     pairs.append((_on_all_sets(request, recipe), baseline))
   notes = [note("[low, high]"), note("▲, ▼"), *_binary_notes(request)]
-  if request.plan.corpus:
+  if request.arguments.corpus:
     notes += [note("(corpus)"), *_corpus_notes(request)]
-    pairs += [(dataclasses.replace(recipe, corpus=sample_of(request.plan.corpus)), MATCH) for recipe in _FITTED]
+    pairs += [
+      (dataclasses.replace(recipe, corpus=sample_corpus(request.arguments.corpus)), MATCH) for recipe in _FITTED
+    ]
   rows = []
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
   for bench in request.benches:
@@ -181,7 +176,7 @@ def make_gains(request: TableRequest) -> TableContent:
   return TableContent(columns_of(request), rows, notes)
 
 
-def method_name(recipe: Recipe) -> str:
+def method_name(recipe: RowRecipe) -> str:
   """Returns the name of a method in these tables, without its corpus: "recipe: mix, idf, soft-whitening"."""
   prefix = ""
   if recipe.static:
@@ -193,7 +188,7 @@ def method_name(recipe: Recipe) -> str:
   return prefix + ", ".join(named)
 
 
-def fitted_name(recipe: Recipe) -> str:
+def fitted_name(recipe: RowRecipe) -> str:
   """Returns the name of a method with its corpus: "recipe: mix, idf, soft-whitening (target)"."""
   return method_name(recipe) + _fitted_on(recipe)
 
@@ -237,7 +232,7 @@ def _score_rows(request, bench, recipes):
       method = " in ".join(filter(None, (_AUTO, recipe.precision)))
       notes.append(f"{bench.title}, choice of {method}{_fitted_on(recipe)}: {'; '.join(places)}.")
   # A calibration can hurt: cells below the uncalibrated embeddings are marked.
-  rows, plain = [], scores.get(Recipe(bench.only_embedding or FIRST_LAST), {})
+  rows, plain = [], scores.get(RowRecipe(bench.only_embedding or FIRST_LAST), {})
   for recipe, cells in scores.items():
     if recipe.calibration != NONE:
       for column, cell in cells.items():
@@ -262,7 +257,7 @@ def with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cel
   return {**cells, MEAN: dataclasses.replace(mean, values=tuple(values.tolist()))}
 
 
-def _gain(bench: Workbench, task: str, recipe: Recipe, baseline: Recipe, seeds) -> Cell:
+def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, seeds) -> Cell:
   """Returns the difference of two methods with its interval, from the store if the store has it."""
   methods, digests = [], []
   for method in (recipe, baseline):

@@ -19,9 +19,11 @@ from bert_flow_tf.tables.beyond import (
   method_name,
   with_mean,
 )
+from bert_flow_tf.tables.recipe import UNIFORM, RowRecipe
+from bert_flow_tf.tables.request import TableContent, TableRequest
 from bert_flow_tf.tables.similarity import FIRST_LAST, cells_of
 from bert_flow_tf.tables.table import OURS, Cell, Row, note
-from bert_flow_tf.tables.workbench import UNIFORM, Recipe, TableContent, TableRequest, Workbench
+from bert_flow_tf.tables.workbench import Workbench
 
 POOLINGS = (FIRST_LAST, "mix-0.5", "mix", "mix-0.8")
 TOKEN_WEIGHTS = (UNIFORM, IDF, "idf-1")
@@ -65,15 +67,15 @@ def _leave_one_out(grid, tasks):
   return cells, "; ".join(settings)
 
 
-def settings_grid() -> list[Recipe]:
+def settings_grid() -> list[RowRecipe]:
   """Returns all settings among which a set chooses, fitted on the evaluated set, in a fixed order."""
   grid = []
   for pooling, token_weights, calibration in itertools.product(POOLINGS, TOKEN_WEIGHTS, CALIBRATIONS):
-    grid.append(Recipe(pooling, calibration, token_weights=token_weights))
+    grid.append(RowRecipe(pooling, calibration, token_weights=token_weights))
   return grid
 
 
-def best_on_others(scores: Mapping[Recipe, Mapping[str, Cell]], task: str) -> Recipe | None:
+def best_on_others(scores: Mapping[RowRecipe, Mapping[str, Cell]], task: str) -> RowRecipe | None:
   """Returns the first setting with the highest mean over all tasks but one; None if no setting has such a mean."""
   best, highest = None, -math.inf
   for recipe, cells in scores.items():
@@ -84,7 +86,7 @@ def best_on_others(scores: Mapping[Recipe, Mapping[str, Cell]], task: str) -> Re
   return best
 
 
-def _grid_scores(bench: Workbench, request: TableRequest) -> dict[Recipe, dict[str, Cell]]:
+def _grid_scores(bench: Workbench, request: TableRequest) -> dict[RowRecipe, dict[str, Cell]]:
   """Returns {setting: {task: cell}} of an encoder; settings of the same embeddings follow each other."""
   scores = {}
   for recipe in settings_grid():
@@ -92,7 +94,7 @@ def _grid_scores(bench: Workbench, request: TableRequest) -> dict[Recipe, dict[s
   return scores
 
 
-def _highest(scores: Mapping[Recipe, Mapping[str, Cell]], task: str) -> Cell:
+def _highest(scores: Mapping[RowRecipe, Mapping[str, Cell]], task: str) -> Cell:
   """Returns the cell of the setting with the highest score of a task."""
   cells = [of_tasks[task] for of_tasks in scores.values()]
   defined = [cell for cell in cells if cell.defined]

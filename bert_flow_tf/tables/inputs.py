@@ -22,7 +22,7 @@ from bert_flow_tf.encoder.other.word_vectors import WordVectors, wanted_words
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
-from bert_flow_tf.tables.kinds import Kind, kind_of
+from bert_flow_tf.tables.kinds import EncoderKind, encoder_kind
 from bert_flow_tf.training.settings import FlowSettings
 
 if TYPE_CHECKING:  # which import TensorFlow
@@ -47,12 +47,12 @@ def target_of(tasks: Sequence[str]) -> str:
   return f"{_TARGET_OF}{','.join(tasks)}"
 
 
-def sample_of(path: str) -> str:
+def sample_corpus(path: str) -> str:
   """Returns a recipe's corpus: 5,000 lines of a text file, without the sentences of the run's tasks."""
   return f"{SAMPLE_OF}{path}"
 
 
-class Inputs:
+class TableInputs:
   """Tasks, corpora and settings of a run; each corpus is read once."""
 
   def __init__(
@@ -63,7 +63,7 @@ class Inputs:
     self._read = functools.cache(self._load_or_error)
 
   def corpus(self, name: str, task: str | None = None) -> FlowCorpus:
-    """Returns the corpus of a recipe: "target" (of the `task`), `target_of(...)`, `sample_of(...)`, "nli" or a file."""
+    """Returns a recipe's corpus: "target" (of the `task`), `target_of(...)`, `sample_corpus(...)`, "nli" or a file."""
     if name == TARGET:
       name = target_of([str(task)])
     corpus = self._read(name)
@@ -166,9 +166,9 @@ def _letters(text):
   return _OTHER_CHARACTERS.sub("", text.lower())
 
 
-def load_encoder(name: str, inputs: Inputs) -> Any:
+def load_table_encoder(name: str, inputs: TableInputs) -> Any:
   """Returns the encoder of a name; from a file of word vectors, glove:FILE, only the words of the tasks are read."""
-  if kind_of(name) is not Kind.WORDS:
+  if encoder_kind(name) is not EncoderKind.WORDS:
     return _load_bert(name, inputs.embedding)
   words = wanted_words(inputs.sentences())
   vectors = WordVectors.from_file(os.path.expanduser(split_name(name)[1]), words)
@@ -200,7 +200,7 @@ def _load_bert(name, settings, token_weights=None):
   arguments = {**settings.loading_arguments(), "token_weights": token_weights}
   if token_weights is None:
     arguments["frequency_corpus"] = None
-  if kind_of(name) is Kind.SAVED_MODEL:
+  if encoder_kind(name) is EncoderKind.SAVED_MODEL:
     return SentenceModel.from_pretrained(name, **arguments).encoder
   arguments["saved_model_output"] = None
   with embedding_scope():
@@ -209,7 +209,7 @@ def _load_bert(name, settings, token_weights=None):
 
 def label_of(name: str) -> str:
   """Returns the name of an encoder in the tables."""
-  if kind_of(name) is Kind.WORDS:
+  if encoder_kind(name) is EncoderKind.WORDS:
     return pathlib.Path(split_name(name)[1]).name.removesuffix(".txt").removesuffix(".vec")
   return encoder_label(name)
 

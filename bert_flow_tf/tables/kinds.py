@@ -6,7 +6,7 @@ from typing import NamedTuple
 from bert_flow_tf.encoder import kinds
 
 
-class Kind(enum.Enum):
+class EncoderKind(enum.Enum):
   """A kind of encoder."""
 
   BERT = "BERT or a relative of it, with a transformer"
@@ -17,10 +17,10 @@ class Kind(enum.Enum):
 
 
 _KINDS = {
-  kinds.TRANSFORMER: Kind.BERT,
-  kinds.STATIC: Kind.STATIC,
-  kinds.SAVED_MODEL: Kind.SAVED_MODEL,
-  kinds.WORD_VECTORS: Kind.WORDS,
+  kinds.TRANSFORMER: EncoderKind.BERT,
+  kinds.STATIC: EncoderKind.STATIC,
+  kinds.SAVED_MODEL: EncoderKind.SAVED_MODEL,
+  kinds.WORD_VECTORS: EncoderKind.WORDS,
 }
 
 
@@ -28,12 +28,12 @@ class EncoderName(NamedTuple):
   """Name of an encoder and its kind."""
 
   name: str
-  kind: Kind
+  kind: EncoderKind
 
 
-def kind_of(name: str, is_tuned: bool = False) -> Kind:
+def encoder_kind(name: str, is_tuned: bool = False) -> EncoderKind:
   """Returns the kind of an encoder of the argument `model`, or of `nli_model` with `is_tuned`."""
   if is_tuned:
-    return Kind.TUNED
+    return EncoderKind.TUNED
   kind, _ = kinds.split_name(name)
   return _KINDS[kind]

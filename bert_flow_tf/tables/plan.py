@@ -11,16 +11,17 @@ from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import STS_TASKS, find_task
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.settings import Settings, setting
-from bert_flow_tf.tables.analysis import LEXICAL_SPLIT, TOKENS, UNITS, edit_distances
-from bert_flow_tf.tables.inputs import label_of, sample_of
-from bert_flow_tf.tables.kinds import EncoderName, Kind, kind_of
+from bert_flow_tf.io.settings import setting
+from bert_flow_tf.tables.analysis import LEXICAL_SPLIT, edit_distances
+from bert_flow_tf.tables.inputs import label_of, sample_corpus
+from bert_flow_tf.tables.kinds import EncoderKind, EncoderName, encoder_kind
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
+from bert_flow_tf.tables.request import TableArguments
 from bert_flow_tf.training.settings import FlowSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan(Settings):
+class Plan(TableArguments):
   """Tables and figures of a run, and the encoders, calibrations and corpora that they compare."""
 
   table: tuple[str, ...] = setting((), f"Tables to compute: {', '.join(TABLES)}, or all.")
@@ -31,24 +32,7 @@ class Plan(Settings):
   model: tuple[str, ...] = setting(
     ("mini",), "Encoders as in bert-flow fit, or glove:FILE for averaged word vectors of that file."
   )
-  nli_model: tuple[str, ...] = setting(
-    (), "Hugging Face folders of encoders that were fine-tuned on NLI, for Tables 3, 4 and 8."
-  )
-  calibration: tuple[str, ...] = setting(
-    ("sn", "whitening"),
-    "Further calibrations, as rows of Tables 2, 3 and 5 and isotropy; may be empty.",
-    flag="table_calibrations",
-  )
-  transfer_corpus: tuple[str, ...] = setting((), "Further files of sentences, or nli, as rows of transfer.")
   num_seeds: int | None = setting(None, "Seeds of the flow, from seed; default: 1, and 5 for Table 8.", minimum=1)
-  frequency_file: str | None = setting(None, "For Table 1: a file with a word and its count per line.")
-  corpus: str | None = setting(
-    None,
-    "A text file: Table 1 counts its words; beyond and gains have rows (corpus), fitted on 5,000 of its lines that are "
-    "no sentence of the run's tasks.",
-  )
-  edit_unit: str = setting(TOKENS, "For Table 6 and Figure 2: unit of the edit distance.", choices=UNITS)
-  seed: int = 1234
 
   def seeds(self, table: str) -> list[int]:
     """Returns the flow's seeds in a table; [] if nothing in it is random."""
@@ -59,8 +43,8 @@ class Plan(Settings):
 
   def encoders(self, table: str) -> list[EncoderName]:
     """Returns the names of the encoders that have rows in a table."""
-    names = [EncoderName(name, kind_of(name)) for name in self.model]
-    names += [EncoderName(name, kind_of(name, is_tuned=True)) for name in self.nli_model]
+    names = [EncoderName(name, encoder_kind(name)) for name in self.model]
+    names += [EncoderName(name, encoder_kind(name, is_tuned=True)) for name in self.nli_model]
     return TABLES[table].select(names)
 
   @property
@@ -69,7 +53,7 @@ class Plan(Settings):
     if self.figure:
       return True
     kinds = {kind for table in self.table for _, kind in self.encoders(table)}
-    return bool(kinds - {Kind.TUNED})
+    return bool(kinds - {EncoderKind.TUNED})
 
   def tasks(self) -> list[str]:
     """Returns the names of the tasks that are needed, in a fixed order."""
@@ -85,10 +69,10 @@ class Plan(Settings):
     """Returns the corpora besides tasks on which a flow is fitted: files, "nli"."""
     corpora = set(self.transfer_corpus)
     for table in self.table:
-      if TABLES[table].on_nli and any(kind is not Kind.WORDS for _, kind in self.encoders(table)):
+      if TABLES[table].on_nli and any(kind is not EncoderKind.WORDS for _, kind in self.encoders(table)):
         corpora.add(NLI)
     if self.corpus and not {"beyond", "gains"}.isdisjoint(self.table):
-      corpora.add(sample_of(self.corpus))
+      corpora.add(sample_corpus(self.corpus))
     return sorted(corpora)
 
   def check_tasks(self, tasks: Mapping[str, TaskData]) -> None:
@@ -165,10 +149,10 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
       yield "transfer_corpus", name, "is given twice, expected each once"
   # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
   needing = []
-  if Kind.BERT not in map(kind_of, plan.model):
+  if EncoderKind.BERT not in map(encoder_kind, plan.model):
     needing = [("figure", name) for name in plan.figure]
   for name in plan.table:
-    if Kind.BERT in TABLES[name].encoders and not plan.encoders(name):
+    if EncoderKind.BERT in TABLES[name].encoders and not plan.encoders(name):
       needing.append(("table", name))
   for argument, name in needing:
     if not plan.model:
@@ -177,7 +161,7 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
   # No two encoders have the same name in the tables.
   names = list(plan.nli_model)
   for name in names:
-    if kind_of(name) is not Kind.BERT:
+    if encoder_kind(name) is not EncoderKind.BERT:
       yield "nli_model", name, "only an encoder with a transformer is fine-tuned; give the others as model"
   if plan.needs_models:
     names += plan.model

@@ -6,25 +6,26 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.tables import analysis, beyond, choice, similarity
-from bert_flow_tf.tables.kinds import Kind
-from bert_flow_tf.tables.workbench import TableContent, TableRequest, Workbench
+from bert_flow_tf.tables.kinds import EncoderKind
+from bert_flow_tf.tables.request import TableContent, TableRequest
+from bert_flow_tf.tables.workbench import Workbench
 
 if TYPE_CHECKING:
   from matplotlib.figure import Figure
 
 BINARY_TASKS = ("QNLI", "MRPC")  # further columns of beyond and gains, unless the argument `task` is given
 STS_B = "STS-B"  # of Tables 5, 6 and 8, isotropy and all figures
-_NOT_TUNED = frozenset(set(Kind) - {Kind.TUNED})
-_BERTS = frozenset([Kind.BERT])
-_BERTS_AND_TUNED = frozenset([Kind.BERT, Kind.TUNED])
+_NOT_TUNED = frozenset(set(EncoderKind) - {EncoderKind.TUNED})
+_BERTS = frozenset([EncoderKind.BERT])
+_BERTS_AND_TUNED = frozenset([EncoderKind.BERT, EncoderKind.TUNED])
 
 
 class HasKind(Protocol):
   """Encoder, or its name, of a known kind."""
 
   @property
-  def kind(self) -> Kind:
-    """Kind of the encoder."""
+  def kind(self) -> EncoderKind:
+    """EncoderKind of the encoder."""
 
 
 Selected = TypeVar("Selected", bound=HasKind)
@@ -37,7 +38,7 @@ class TableSpec:
   make: Callable[[TableRequest], TableContent]
   title: str = ""  # "": title and metric of the paper's table, whose rows follow ours
   metric: str = ""
-  encoders: frozenset[Kind] = _BERTS  # kinds of encoders that have rows
+  encoders: frozenset[EncoderKind] = _BERTS  # kinds of encoders that have rows
   prefers_tuned: bool = False  # whether encoders that were fine-tuned on NLI, if any, are the only ones
   tasks: tuple[str, ...] | None = None  # tasks that are read; None for the argument `task`
   binary: bool = False  # whether BINARY_TASKS follow these, unless the argument `task` is given
@@ -58,7 +59,7 @@ class TableSpec:
   def select(self, encoders: Iterable[Selected]) -> list[Selected]:
     """Returns the encoders that have rows; each has a `kind`."""
     selected = [encoder for encoder in encoders if encoder.kind in self.encoders]
-    tuned = [encoder for encoder in selected if encoder.kind is Kind.TUNED]
+    tuned = [encoder for encoder in selected if encoder.kind is EncoderKind.TUNED]
     if self.prefers_tuned and tuned:
       return tuned
     return selected
@@ -69,7 +70,7 @@ TABLES = {
     beyond.make_beyond,
     title="the paper's flow, other calibrations, and other embeddings",
     metric=beyond.METRIC,
-    encoders=_NOT_TUNED - {Kind.WORDS},
+    encoders=_NOT_TUNED - {EncoderKind.WORDS},
     binary=True,
     uses=("task", "frequency_corpus", "num_seeds", "corpus"),
   ),
@@ -95,7 +96,7 @@ TABLES = {
   ),
   "1": TableSpec(
     analysis.make_words,
-    encoders=_BERTS | {Kind.STATIC},
+    encoders=_BERTS | {EncoderKind.STATIC},
     tasks=(),
     uses=("frequency_file", "corpus"),
     seeds=0,
@@ -106,7 +107,7 @@ TABLES = {
   ),
   "3": TableSpec(
     similarity.make_similarity,
-    encoders=frozenset([Kind.TUNED]),
+    encoders=frozenset([EncoderKind.TUNED]),
     uses=("task", "nli_model", "calibration", "num_seeds"),
     on_nli=True,
   ),

@@ -16,12 +16,13 @@ from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.tables import figures
-from bert_flow_tf.tables.inputs import Inputs
-from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.inputs import TableInputs
+from bert_flow_tf.tables.kinds import EncoderKind
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
+from bert_flow_tf.tables.request import TableRequest
 from bert_flow_tf.tables.table import HIGHEST, NEAREST_0, TERMS, Cell, Table, note, paper_tables
-from bert_flow_tf.tables.workbench import Store, TableRequest, Workbench, load_benches
+from bert_flow_tf.tables.workbench import Store, Workbench, load_benches
 
 
 def load_tasks(plan: Plan, data: DataSettings) -> dict[str, TaskData]:
@@ -34,7 +35,7 @@ def load_tasks(plan: Plan, data: DataSettings) -> dict[str, TaskData]:
   return tasks
 
 
-def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str], dict[str, object]]) -> None:
+def make(plan: Plan, inputs: TableInputs, folder: pathlib.Path, about: Callable[[str], dict[str, object]]) -> None:
   """Writes the plan's tables and figures to a folder; `about(name)` has JSON values on how a table is made."""
   if inputs.embedding.cached_dir is None:
     inputs.embedding = dataclasses.replace(inputs.embedding, cached_dir=str(folder / "embeddings"))
@@ -58,7 +59,7 @@ def make(plan: Plan, inputs: Inputs, folder: pathlib.Path, about: Callable[[str]
     for name in plan.figure:
       draw, _ = FIGURES[name]
       for bench in models:
-        if bench.kind is Kind.BERT:
+        if bench.kind is EncoderKind.BERT:
           figure = draw(TableRequest(f"figure {name}", plan, [bench], (STS_B,), [plan.seed]), bench)
           for path in figures.save(figure, folder, f"figure_{name}_{bench.label}"):
             logging.info("wrote %s", path)
@@ -71,7 +72,7 @@ def _origin(benches: Sequence[Workbench]) -> dict[str, object]:
   encoders, sizes = {}, {}
   for bench in benches:
     encoders[bench.title] = bench.encoder.weights_checksum
-    if bench.kind is not Kind.WORDS:
+    if bench.kind is not EncoderKind.WORDS:
       sizes[bench.title] = bench.sizes
   return {
     "encoders": encoders,

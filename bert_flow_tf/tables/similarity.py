@@ -10,9 +10,11 @@ from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.inputs import target_of
-from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.kinds import EncoderKind
+from bert_flow_tf.tables.recipe import CONTROLS, NONE, RowRecipe
+from bert_flow_tf.tables.request import TableContent, TableRequest
 from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note, paper_tables
-from bert_flow_tf.tables.workbench import CONTROLS, NONE, Recipe, TableContent, TableRequest, Workbench
+from bert_flow_tf.tables.workbench import Workbench
 
 AVG, FIRST_LAST = "avg", "avg-first-last"
 # The k that the paper chose on dev; ours, chosen on dev too, is compared with it.
@@ -22,7 +24,7 @@ _QNLI = {"train": 104743, "dev": 5463, "test": 5463}
 # Beginning and end of the note where some of them are missing.
 PART_OF_QNLI, FITTED_ON_PART = "Only a part of QNLI was available", "The rows (target) are fitted on"
 _COLUMN_OF_TASK = {"QNLI": "AUC"}  # in Table 4
-_SEED_RECIPES = (Recipe(AVG), Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow"))  # rows of Table 8
+_SEED_RECIPES = (RowRecipe(AVG), RowRecipe(FIRST_LAST), RowRecipe(FIRST_LAST, "flow"))  # rows of Table 8
 # 0.15 epoch of all pairs of SNLI and MNLI, 32 per step.
 _PAPER_NLI_STEPS = 4600
 WEIGHTED = note("STS-12 to STS-16")
@@ -34,27 +36,27 @@ def make_similarity(request: TableRequest) -> TableContent:
   recipes, notes, without_cls = {}, [], []
   for bench in request.benches:
     best = bench.only_embedding or FIRST_LAST
-    bench_recipes = [Recipe(bench.only_embedding or AVG)]
+    bench_recipes = [RowRecipe(bench.only_embedding or AVG)]
     if bench.only_embedding is None:
       if bench.encoder.has_pooler:
-        bench_recipes.append(Recipe("cls"))
+        bench_recipes.append(RowRecipe("cls"))
       else:
         without_cls.append(bench.title)
-      bench_recipes.append(Recipe(FIRST_LAST))
-    if bench.kind is not Kind.WORDS:
-      bench_recipes.append(Recipe(best, "flow", NLI))
-    bench_recipes.append(Recipe(best, "flow"))
-    for calibration in request.plan.calibration:
-      bench_recipes.append(Recipe(best, calibration))
-    if bench.only_embedding and bench.kind is not Kind.WORDS:
-      bench_recipes.append(Recipe(best, "auto"))
-    if bench.kind not in (Kind.WORDS, Kind.SAVED_MODEL):
-      bench_recipes += map(Recipe, CONTROLS)
+      bench_recipes.append(RowRecipe(FIRST_LAST))
+    if bench.kind is not EncoderKind.WORDS:
+      bench_recipes.append(RowRecipe(best, "flow", NLI))
+    bench_recipes.append(RowRecipe(best, "flow"))
+    for calibration in request.arguments.calibration:
+      bench_recipes.append(RowRecipe(best, calibration))
+    if bench.only_embedding and bench.kind is not EncoderKind.WORDS:
+      bench_recipes.append(RowRecipe(best, "auto"))
+    if bench.kind not in (EncoderKind.WORDS, EncoderKind.SAVED_MODEL):
+      bench_recipes += map(RowRecipe, CONTROLS)
     recipes[bench] = bench_recipes
   if any(column.startswith("STS-1") for column in request.tasks):
     notes.append(WEIGHTED)
   notes += _notes_of_corpora(request, recipes)
-  if any(Recipe(CONTROLS[0]) in bench_recipes for bench_recipes in recipes.values()):
+  if any(RowRecipe(CONTROLS[0]) in bench_recipes for bench_recipes in recipes.values()):
     notes += map(note, CONTROLS)
   notes += only_embedding_notes(request)
   if without_cls:
@@ -66,7 +68,7 @@ def make_similarity(request: TableRequest) -> TableContent:
 
 def make_qnli(request: TableRequest) -> TableContent:
   """Makes Table 4: AUC of QNLI."""
-  all_recipes = [Recipe(FIRST_LAST), Recipe(FIRST_LAST, "flow", NLI), Recipe(FIRST_LAST, "flow")]
+  all_recipes = [RowRecipe(FIRST_LAST), RowRecipe(FIRST_LAST, "flow", NLI), RowRecipe(FIRST_LAST, "flow")]
   recipes = dict.fromkeys(request.benches, all_recipes)
   notes = _notes_of_corpora(request, recipes)
   if recipes:
@@ -85,8 +87,8 @@ def make_qnli(request: TableRequest) -> TableContent:
 
 def make_calibrations(request: TableRequest) -> TableContent:
   """Makes Table 5, all of plain averages; the k of natsv without a number is chosen on dev."""
-  names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *request.plan.calibration, "flow"]
-  all_recipes = [Recipe(AVG, name) for name in dict.fromkeys(names)]
+  names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *request.arguments.calibration, "flow"]
+  all_recipes = [RowRecipe(AVG, name) for name in dict.fromkeys(names)]
   recipes = dict.fromkeys(request.benches, all_recipes)
   notes = _notes_of_corpora(request, recipes)
   return TableContent(request.tasks, _rows(request, recipes), notes)
@@ -122,16 +124,16 @@ def make_seeds(request: TableRequest) -> TableContent:
 def make_transfer(request: TableRequest) -> TableContent:
   """Makes the table of flows that are fitted on the sentences of a set and evaluated on a different set."""
   # A row for each corpus; on the set of its row, a flow is fitted on the sentences that it is evaluated on.
-  recipes = {f"flow fitted on {task}": Recipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
+  recipes = {f"flow fitted on {task}": RowRecipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
   notes = [WEIGHTED]
-  for corpus in request.plan.transfer_corpus:
-    recipes[f"flow fitted on {_corpus_name(corpus)}"] = Recipe(FIRST_LAST, "flow", corpus)
-  if NLI in request.plan.transfer_corpus:
+  for corpus in request.arguments.transfer_corpus:
+    recipes[f"flow fitted on {_corpus_name(corpus)}"] = RowRecipe(FIRST_LAST, "flow", corpus)
+  if NLI in request.arguments.transfer_corpus:
     for bench in request.benches[:1]:
       notes += nli_notes(bench)
   rows = []
   for bench in request.benches:
-    plain = cells_of(bench, Recipe(FIRST_LAST), request.tasks, request.seeds)[0]
+    plain = cells_of(bench, RowRecipe(FIRST_LAST), request.tasks, request.seeds)[0]
     rows.append(Row(f"{bench.title}, no flow", OURS, plain))
     compared = lower = 0
     for name, recipe in recipes.items():
@@ -147,7 +149,7 @@ def make_transfer(request: TableRequest) -> TableContent:
 
 
 def cells_of(
-  bench: Workbench, recipe: Recipe, tasks: Iterable[str], seeds: Sequence[int]
+  bench: Workbench, recipe: RowRecipe, tasks: Iterable[str], seeds: Sequence[int]
 ) -> tuple[dict[str, Cell], dict[str, list[str]]]:
   """Returns {task: cell} of a recipe, with a score for each seed if it is random; and {fitted calibration: tasks}."""
   cells: dict[str, Cell] = {}
@@ -162,10 +164,10 @@ def cells_of(
   return cells, names
 
 
-def row_name(bench: Workbench, recipe: Recipe, fitted: str | None = None) -> str:
+def row_name(bench: Workbench, recipe: RowRecipe, fitted: str | None = None) -> str:
   """Returns the name of a row; `fitted`: name of the fitted calibration, with its k; None for several."""
   embedding = recipe.embedding
-  if bench.kind is Kind.WORDS:
+  if bench.kind is EncoderKind.WORDS:
     embedding = "avg of word vectors"
   if recipe.calibration == NONE:
     return f"{bench.title}, {embedding}"
@@ -183,7 +185,7 @@ def _corpus_name(corpus: str) -> str:
 
 def only_embedding_notes(request: TableRequest) -> list[str]:
   """Returns notes on encoders with a single pooling."""
-  titles = [bench.title for bench in request.benches if bench.only_embedding and bench.kind is not Kind.WORDS]
+  titles = [bench.title for bench in request.benches if bench.only_embedding and bench.kind is not EncoderKind.WORDS]
   if not titles:
     return []
   return [f"{', '.join(titles)}: only the embedding that its files declare or give, and the choice of `auto`."]
@@ -191,12 +193,12 @@ def only_embedding_notes(request: TableRequest) -> list[str]:
 
 def not_tuned(request: TableRequest) -> list[str]:
   """Returns a note for Tables 4 and 8 if our encoders, unlike the paper's, are not fine-tuned."""
-  if request.plan.nli_model:
+  if request.arguments.nli_model:
     return []
   return [_NOT_TUNED]
 
 
-def _rows(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[Row]:
+def _rows(request: TableRequest, recipes: Mapping[Workbench, Sequence[RowRecipe]]) -> list[Row]:
   """Returns our rows of a table of the paper, next to the paper's score of each."""
   rows = []
   for bench, bench_recipes in recipes.items():
@@ -214,12 +216,12 @@ def _rows(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) 
   return rows
 
 
-def _notes_of_corpora(request: TableRequest, recipes: Mapping[Workbench, Sequence[Recipe]]) -> list[str]:
+def _notes_of_corpora(request: TableRequest, recipes: Mapping[Workbench, Sequence[RowRecipe]]) -> list[str]:
   """Returns notes on the corpora of the rows; [] without rows of ours."""
   notes = []
   for bench in list(recipes)[:1]:
     notes.append(note("(target)"))
-    if Recipe(bench.only_embedding or FIRST_LAST, "flow", NLI) in recipes[bench]:
+    if RowRecipe(bench.only_embedding or FIRST_LAST, "flow", NLI) in recipes[bench]:
       notes += nli_notes(bench)
   return notes
 
@@ -236,7 +238,7 @@ def nli_notes(bench: Workbench) -> list[str]:
   ]
 
 
-def _published(bench: Workbench, recipe: Recipe, number: int) -> Mapping[str, Any]:
+def _published(bench: Workbench, recipe: RowRecipe, number: int) -> Mapping[str, Any]:
   """Returns {column: score} of the paper's row that ours is compared with; {} if the encoder is not the paper's."""
   if bench.paper_encoder is None:
     return {}
@@ -245,7 +247,7 @@ def _published(bench: Workbench, recipe: Recipe, number: int) -> Mapping[str, An
     corpus = recipe.corpus
   row = paper_tables()[number].match(
     _PAPER_K.get(recipe.calibration, recipe.calibration),
-    bench.kind is Kind.TUNED,
+    bench.kind is EncoderKind.TUNED,
     encoder=bench.paper_encoder,
     embedding=recipe.embedding,
     corpus=corpus,

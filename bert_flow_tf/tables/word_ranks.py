@@ -5,30 +5,28 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bert_flow_tf.data.readers.lines import FilePath
 from bert_flow_tf.encoder.text.frequency import SPECIAL, lines_with_progress, read_frequencies
 from bert_flow_tf.errors import DataError
-
-if TYPE_CHECKING:  # which import this module
-  from bert_flow_tf.tables.plan import Plan
-  from bert_flow_tf.tables.workbench import Workbench
+from bert_flow_tf.tables.request import TableArguments
+from bert_flow_tf.tables.workbench import Workbench
 
 # BERT's tokenizer always splits at these characters, so that counting words one by one gives the same pieces.
 _WORD = re.compile(r"[^ \t\r\n]+")
 _UNLIMITED = 1 << 30
 
 
-def vocabulary_ranks(bench: "Workbench", plan: "Plan") -> np.ndarray | list[int]:
+def vocabulary_ranks(bench: Workbench, arguments: TableArguments) -> np.ndarray | list[int]:
   """Returns the rows of the vocabulary by decreasing frequency; the counts of a corpus are stored."""
   tokenizer = bench.encoder.tokenizer
-  if plan.frequency_file:
-    counts = read_frequencies(os.path.expanduser(plan.frequency_file), tokenizer.do_lower_case)
+  if arguments.frequency_file:
+    counts = read_frequencies(os.path.expanduser(arguments.frequency_file), tokenizer.do_lower_case)
     return rank_vocabulary(tokenizer.words, counts)
-  path = os.path.expanduser(plan.corpus)
+  path = os.path.expanduser(arguments.corpus)
 
   def compute():
     # Each distinct word of the text is tokenized once.

@@ -1,6 +1,5 @@
 """Scores of an encoder for the rows of all tables: its embeddings, fitted models and stored results."""
 
-import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -8,95 +7,30 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.calibration.names import FLOW, check_k_on_dev, parse_calibration
-from bert_flow_tf.data.flow_corpus import TARGET
+from bert_flow_tf.calibration.names import check_k_on_dev, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF, string_matches
+from bert_flow_tf.evaluation.controls import string_matches
 from bert_flow_tf.evaluation.task_scores import HEADLINE, Embeddings, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.report.result_files import plain
-from bert_flow_tf.tables.inputs import Inputs, change_encoder, label_of, load_encoder, paper_encoder
-from bert_flow_tf.tables.kinds import Kind, kind_of
-from bert_flow_tf.tables.table import Row
+from bert_flow_tf.tables.inputs import TableInputs, change_encoder, label_of, load_table_encoder, paper_encoder
+from bert_flow_tf.tables.kinds import EncoderKind, encoder_kind
+from bert_flow_tf.tables.recipe import CONTROLS, NONE, UNIFORM, RowRecipe
 
-if TYPE_CHECKING:  # `Plan` imports this module; a model imports TensorFlow, after the files are read
+if TYPE_CHECKING:  # imports TensorFlow, after the files are read
   from bert_flow_tf.model import SentenceModel
-  from bert_flow_tf.tables.plan import Plan
 
-PerSeed = TypeVar("PerSeed")
-
-NONE = "none"
-CONTROLS = (TF_IDF, CHARACTERS)
-UNIFORM = "uniform"
 NLI_TUNED = " (fine-tuned on NLI)"
 # Versions that take part in the key of a stored result.
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy")
 _KEPT_MODELS = 32
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-  """Method of a row."""
-
-  embedding: str  # a `sentence_embedding_type`, or one of `CONTROLS`
-  calibration: str = NONE  # canonical name; NONE for the embeddings themselves
-  corpus: str = TARGET  # sentences that it is fitted on: "target", "nli", a file, or `inputs.target_of([TASK, ...])`
-  token_weights: str = UNIFORM  # the encoder's; UNIFORM for the encoder as the run loads it
-  static: bool = False  # whether the encoder is its BERT's word embeddings alone
-  precision: str = ""  # the encoder's; "" for that of the run
-
-  def __str__(self) -> str:
-    parts = [self.embedding]
-    if self.token_weights != UNIFORM:
-      parts.append(self.token_weights)
-    if self.calibration != NONE:
-      parts.append(f"{self.calibration} ({self.corpus})")
-    if self.precision:
-      parts.append(self.precision)
-    return ", ".join(parts)
-
-  @property
-  def has_characters(self) -> bool:
-    """True if characters are a part of the calibration."""
-    return self.calibration.split("+")[-1].startswith(CHARACTERS)
-
-  @property
-  def is_random(self) -> bool:
-    """True if the seed changes the result."""
-    return FLOW in self.calibration.split("+")
-
-  def seeds(self, seeds: Sequence[PerSeed]) -> Sequence[PerSeed]:
-    """Returns all seeds (or values per seed) if the recipe is random, else the first."""
-    if self.is_random:
-      return seeds
-    return seeds[:1]
-
-
-@dataclasses.dataclass(frozen=True)
-class TableRequest:
-  """A table or figure to be made: its name, the plan, its encoders, its tasks and the flow's seeds."""
-
-  name: str
-  plan: "Plan"
-  benches: Sequence["Workbench"]
-  tasks: tuple[str, ...]
-  seeds: Sequence[int]
-
-
-@dataclasses.dataclass(frozen=True)
-class TableContent:
-  """Columns, rows and notes of a table."""
-
-  columns: Sequence[str]
-  rows: Sequence[Row]
-  notes: Sequence[str]
 
 
 class Store:
@@ -143,17 +77,17 @@ class Workbench:
   def __init__(
     self,
     encoder: Any,
-    inputs: Inputs,
+    inputs: TableInputs,
     store: Store,
     label: str,
-    kind: Kind = Kind.BERT,
+    kind: EncoderKind = EncoderKind.BERT,
     paper_encoder: str | None = None,
     only_embedding: str | None = None,
   ) -> None:
     self.encoder, self.inputs, self.store, self.label = encoder, inputs, store, label
     self.kind, self.paper_encoder, self.only_embedding = kind, paper_encoder, only_embedding
     self._max_seq_length = inputs.embedding.max_seq_length
-    if kind is Kind.SAVED_MODEL:
+    if kind is EncoderKind.SAVED_MODEL:
       self._max_seq_length = None
     self.embeddings = functools.lru_cache(maxsize=2)(self._embeddings)
     self._fitted = functools.lru_cache(maxsize=_KEPT_MODELS)(self._fit)
@@ -162,20 +96,20 @@ class Workbench:
   @property
   def title(self) -> str:
     """Beginning of the names of its rows."""
-    if self.kind is Kind.TUNED:
+    if self.kind is EncoderKind.TUNED:
       return self.label + NLI_TUNED
     return self.label
 
   @property
   def sizes(self) -> dict[str, int | str]:
     """Sizes of its BERT and the name that it was loaded by, JSON values for a reader."""
-    if self.kind is Kind.SAVED_MODEL:
+    if self.kind is EncoderKind.SAVED_MODEL:
       return {"dimensions": self.encoder.hidden_size, "folder": self.encoder.name}
     config = self.encoder.bert.config
     sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
     return {**sizes, "folder": self.encoder.name}
 
-  def score(self, task: str, recipe: Recipe, seed: int = 0) -> tuple[float, str, str]:
+  def score(self, task: str, recipe: RowRecipe, seed: int = 0) -> tuple[float, str, str]:
     """Returns the score of a task's evaluated split, the reason if it is NaN, and the fitted calibration's name."""
     try:
       cosines, calibration = self.cosines(task, recipe, seed)
@@ -190,7 +124,7 @@ class Workbench:
     (value,) = [scores[key] for key in HEADLINE if key in scores]
     return value, scores["reason"], calibration
 
-  def cosines(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, str]:
+  def cosines(self, task: str, recipe: RowRecipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, str]:
     """Returns the cosine of each pair of a split (None: the evaluated one), float64 [n]; and the calibration's name."""
 
     def compute():
@@ -213,12 +147,14 @@ class Workbench:
     return np.array(values["cosines"], np.float64), values["calibration"]
 
   def stored(
-    self, kind: str, compute: Callable, task: str, recipe: Recipe, seed: int = 0, split: str | None = None
+    self, kind: str, compute: Callable, task: str, recipe: RowRecipe, seed: int = 0, split: str | None = None
   ) -> Any:
     """Returns `compute()` as JSON values, from the store if it is there; `kind` names this kind of result."""
     return self.store.kept({"kind": kind, **self._key(task, recipe, seed, split)}, compute)
 
-  def sides(self, task: str, recipe: Recipe, seed: int = 0, split: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+  def sides(
+    self, task: str, recipe: RowRecipe, seed: int = 0, split: str | None = None
+  ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the calibrated embeddings of both sides of a split (None for the evaluated one), [n, dim] each."""
     data = self.inputs.tasks[task]
     pairs = data.splits[split or data.spec.eval_split]
@@ -226,13 +162,13 @@ class Workbench:
     encode = self.variant(recipe).embeddings(recipe.embedding).calibrated_by(model)
     return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
-  def variant(self, recipe: Recipe) -> "Workbench":
+  def variant(self, recipe: RowRecipe) -> "Workbench":
     """Returns the workbench of this encoder as a recipe takes it: with other token weights or precision, or static."""
     if recipe.token_weights == UNIFORM and not recipe.static and not recipe.precision:
       return self
     return self._variant(recipe.token_weights, recipe.static, recipe.precision)
 
-  def model(self, task: str, recipe: Recipe, seed: int = 0) -> "SentenceModel":
+  def model(self, task: str, recipe: RowRecipe, seed: int = 0) -> "SentenceModel":
     """Returns the `SentenceModel` of a recipe, fitted on its corpus; see `cosines` for errors."""
     bench = self.variant(recipe)
     if recipe.calibration == NONE:
@@ -316,13 +252,13 @@ class Workbench:
     return Fitter(show_progress=False, keep_trainers=True)
 
 
-def load_benches(names: Sequence[str], inputs: Inputs, store: Store, is_tuned: bool = False) -> list[Workbench]:
+def load_benches(names: Sequence[str], inputs: TableInputs, store: Store, is_tuned: bool = False) -> list[Workbench]:
   """Returns a workbench for each name of an encoder; EncoderError if one cannot be loaded."""
   benches = []
   for name in names:
-    encoder, kind, paper = load_encoder(name, inputs), kind_of(name, is_tuned), None
+    encoder, kind, paper = load_table_encoder(name, inputs), encoder_kind(name, is_tuned), None
     only_embedding = encoder.pooling().name
-    if kind in (Kind.BERT, Kind.TUNED):
+    if kind in (EncoderKind.BERT, EncoderKind.TUNED):
       paper = paper_encoder(name, encoder.bert.config, is_tuned)
       if not encoder.declared.source:
         only_embedding = None

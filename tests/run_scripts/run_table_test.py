@@ -9,7 +9,8 @@ from scipy import stats
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.tables.workbench import CONTROLS, Workbench
+from bert_flow_tf.tables.recipe import CONTROLS
+from bert_flow_tf.tables.workbench import Workbench
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected
 from tests.run_scripts.results import read_json

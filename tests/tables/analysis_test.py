@@ -19,7 +19,7 @@ from bert_flow_tf.evaluation.figures import inline_svg, spectrum_figure
 from bert_flow_tf.tables import analysis, figures
 from bert_flow_tf.tables.analysis import edit_distances, frequency_groups
 from bert_flow_tf.tables.plan import Plan
-from bert_flow_tf.tables.workbench import TableRequest
+from bert_flow_tf.tables.request import TableRequest
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make, make_bench, sides
 from tests.testing import rejected, shared
 

@@ -8,10 +8,10 @@ from scipy import stats
 
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.tables import workbench
-from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.kinds import EncoderKind
+from bert_flow_tf.tables.recipe import CONTROLS, RowRecipe
 from bert_flow_tf.tables.registry import TABLES
 from bert_flow_tf.tables.table import Table
-from bert_flow_tf.tables.workbench import CONTROLS, Recipe
 from tests.tables.fakes import Bench, Encoder, cosine, flow_matrix, make, make_bench, sides
 
 TASKS = ["STS-B", "SICK-R"]
@@ -56,7 +56,9 @@ def every_sentence(bench, tasks, embedding="avg-first-last"):
 
 def test_rows_of_an_encoder_with_one_embedding(data):
   """A SavedModel's vectors, without calibration and with those that need no tokens; marked by the former."""
-  bench = make_bench(data, TASKS, encoder=Encoder("saved_model:use"), kind=Kind.SAVED_MODEL, only_embedding="output")
+  bench = make_bench(
+    data, TASKS, encoder=Encoder("saved_model:use"), kind=EncoderKind.SAVED_MODEL, only_embedding="output"
+  )
   content = make("beyond", [bench], SEEDS, TASKS)
   names = ["flow", "whitening", "soft-whitening", "auto"]
   fitted = [f"output, {name} ({corpus})" for corpus in ("target", "all sets") for name in names]
@@ -126,7 +128,7 @@ def test_controls_and_characters_beside_a_calibration(data, tmp_path):
   match = bench.encoder.characters.cosines(*ids)
   for control in CONTROLS:
     assert cells[control]["STS-B"].mean == pytest.approx(spearman(match, pairs))
-  recipe = Recipe("mix", "soft-whitening", token_weights="idf")
+  recipe = RowRecipe("mix", "soft-whitening", token_weights="idf")
   beside = dataclasses.replace(recipe, calibration="soft-whitening+characters")
   expected = (bench.cosines("STS-B", recipe)[0] + match) / 2
   np.testing.assert_allclose(bench.cosines("STS-B", beside)[0], expected, atol=1e-6)

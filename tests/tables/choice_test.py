@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from bert_flow_tf.tables import choice, workbench
+from bert_flow_tf.tables.recipe import RowRecipe
 from bert_flow_tf.tables.table import Cell
-from bert_flow_tf.tables.workbench import Recipe
 from tests.tables.fakes import Bench, Encoder, make, make_bench
 
 TASKS = ("STS-B", "SICK-R", "STS-12")
@@ -38,7 +38,7 @@ def test_each_set_has_the_score_of_the_setting_that_the_others_choose(data):
   cells = {row.name.removeprefix("fake, "): row.cells for row in content.rows}
   settings = [(pooling, weights) for pooling in choice.POOLINGS for weights in choice.TOKEN_WEIGHTS]
   recipes = [
-    Recipe(pooling, name, token_weights=weights) for pooling, weights in settings for name in choice.CALIBRATIONS
+    RowRecipe(pooling, name, token_weights=weights) for pooling, weights in settings for name in choice.CALIBRATIONS
   ]
   scores = np.array([[_score(bench, task, recipe) for task in TASKS] for recipe in recipes])
   with_characters = np.array(["characters" in recipe.calibration for recipe in recipes])
@@ -53,17 +53,17 @@ def test_each_set_has_the_score_of_the_setting_that_the_others_choose(data):
     assert [cells[row][task].mean for task in TASKS] == pytest.approx(expected)
     assert cells[row]["mean"].mean == pytest.approx(np.mean(expected))
   assert [cells["chosen on the set itself"][task].mean for task in TASKS] == pytest.approx(scores.max(axis=0))
-  fixed = recipes.index(Recipe("mix", "soft-whitening", token_weights="idf"))
+  fixed = recipes.index(RowRecipe("mix", "soft-whitening", token_weights="idf"))
   recipe = cells["recipe: mix, idf, soft-whitening (target)"]
   assert [recipe[task].mean for task in TASKS] == pytest.approx(scores[fixed])
   assert [cells["characters"][task].mean for task in TASKS] == pytest.approx(
-    [_score(bench, task, Recipe("characters")) for task in TASKS]
+    [_score(bench, task, RowRecipe("characters")) for task in TASKS]
   )
 
 
 def test_the_set_itself_has_no_voice():
   """A setting that is best on one set alone is not taken for that set; of equal settings, the first is."""
-  first, second, third = (Recipe(name) for name in ("first", "second", "third"))
+  first, second, third = (RowRecipe(name) for name in ("first", "second", "third"))
   numbers = {first: (90.0, 10.0, 10.0), second: (0.0, 50.0, 50.0), third: (0.0, 50.0, 50.0)}
   scores = {}
   for recipe, values in numbers.items():
@@ -72,5 +72,5 @@ def test_the_set_itself_has_no_voice():
 
 
 def test_a_setting_without_a_score_on_another_set_is_not_taken():
-  scores = {Recipe("a"): {"x": Cell((1.0,)), "y": Cell(reason="none")}}
-  assert choice.best_on_others(scores, "x") is None and choice.best_on_others(scores, "y") == Recipe("a")
+  scores = {RowRecipe("a"): {"x": Cell((1.0,)), "y": Cell(reason="none")}}
+  assert choice.best_on_others(scores, "x") is None and choice.best_on_others(scores, "y") == RowRecipe("a")

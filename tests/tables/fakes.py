@@ -15,10 +15,11 @@ from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.report.result_files import plain
-from bert_flow_tf.tables.inputs import Inputs
+from bert_flow_tf.tables.inputs import TableInputs
 from bert_flow_tf.tables.plan import Plan
 from bert_flow_tf.tables.registry import TABLES
-from bert_flow_tf.tables.workbench import Store, TableRequest, Workbench
+from bert_flow_tf.tables.request import TableRequest
+from bert_flow_tf.tables.workbench import Store, Workbench
 from bert_flow_tf.training.fitter import Fitter
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -149,13 +150,13 @@ def flow_matrix(seed):
 def make_bench(data, names, folder=None, encoder=None, label="fake", tasks=None, flow=None, embedding=None, **more):
   """Returns a workbench of tasks in a folder of data; `more` are further arguments of `Workbench`."""
   tasks = tasks or {name: load_task(name, data) for name in names}
-  inputs = Inputs(tasks, DataSettings(data_dir=data), embedding or EncoderSettings(), flow or FlowSettings())
+  inputs = TableInputs(tasks, DataSettings(data_dir=data), embedding or EncoderSettings(), flow or FlowSettings())
   return Bench(encoder or Encoder(), inputs, Store(folder) if folder else NoStore(), label, **more)
 
 
 def make(name, benches, seeds=(1, 2), tasks=("STS-B",), **plan):
   """Returns columns, rows and notes of a table of workbenches."""
-  return TABLES[name].make(TableRequest(name, Plan((name,), **plan), benches, tuple(tasks), list(seeds)))
+  return TABLES[name].make(TableRequest(name, Plan(table=(name,), **plan), benches, tuple(tasks), list(seeds)))
 
 
 def cosine(a, b):

@@ -10,8 +10,8 @@ from bert_flow_tf.data.tasks import STS_TASKS, DataSettings, find_task
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.tables.inputs import Inputs, label_of, paper_encoder, sample_of
-from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.inputs import TableInputs, label_of, paper_encoder, sample_corpus
+from bert_flow_tf.tables.kinds import EncoderKind
 from bert_flow_tf.tables.plan import Plan, canonical
 from bert_flow_tf.tables.registry import TABLES, users_of
 from bert_flow_tf.tables.run import make_table
@@ -60,7 +60,7 @@ def test_what_is_loaded(values, tasks, needs_models, corpora):
 
 @pytest.mark.parametrize("table", ["beyond", "gains"])
 def test_lines_of_the_corpus_are_loaded(table):
-  assert Plan(table=(table,), corpus=__file__).corpora() == [sample_of(__file__)]
+  assert Plan(table=(table,), corpus=__file__).corpora() == [sample_corpus(__file__)]
 
 
 def test_seeds():
@@ -111,8 +111,8 @@ def test_which_encoders_are_the_papers(name, sizes, nli_tuned, expected):
 def benches(data):
   names = ["STS-B", "STS-12"]
   plain = make_bench(data, names, encoder=Encoder("plain"), label="plain")
-  words = make_bench(data, names, label="words", kind=Kind.WORDS, only_embedding=AVERAGE.name)
-  return [plain, words], [make_bench(data, names, label="tuned", kind=Kind.TUNED)]
+  words = make_bench(data, names, label="words", kind=EncoderKind.WORDS, only_embedding=AVERAGE.name)
+  return [plain, words], [make_bench(data, names, label="tuned", kind=EncoderKind.TUNED)]
 
 
 def table_of(name, benches, tuned=False):
@@ -120,7 +120,7 @@ def table_of(name, benches, tuned=False):
   if tuned:
     encoders = benches[0] + benches[1]
   nli_model = ("tuned",) if tuned else ()
-  plan = Plan((name,), task=("STS-B", "STS-12"), nli_model=nli_model, calibration=("sn",), num_seeds=2, seed=0)
+  plan = Plan(table=(name,), task=("STS-B", "STS-12"), nli_model=nli_model, calibration=("sn",), num_seeds=2, seed=0)
   return make_table(name, plan, TABLES[name].select(encoders), {"command": "c"})
 
 
@@ -182,9 +182,9 @@ def test_table_4_says_how_many_pairs_of_qnli_there_were(data, counts):
 def test_a_corpus_needs_sentences(tmp_path, content):
   path = tmp_path / "corpus.txt"
   path.write_text(content)
-  inputs = Inputs({}, DataSettings(), EncoderSettings(), FlowSettings())
+  inputs = TableInputs({}, DataSettings(), EncoderSettings(), FlowSettings())
   with pytest.raises(DataError, match=r"corpus\.txt"):
-    inputs.check_fits([sample_of(str(path))])
+    inputs.check_fits([sample_corpus(str(path))])
 
 
 def test_a_corpus_has_no_sentence_of_the_evaluated_sets(tmp_path):
@@ -194,9 +194,9 @@ def test_a_corpus_has_no_sentence_of_the_evaluated_sets(tmp_path):
   path = tmp_path / "corpus.txt"
   others = ["a man is here", "dogs", "it rains today", "birds sing"]
   path.write_text("\n".join(["a man isnt here", "TWO DOGS ONE CAT", "two dogs one cat", "It snows.", *others, "dogs"]))
-  inputs = Inputs(
+  inputs = TableInputs(
     {"x": TaskData(find_task("QNLI"), splits, "invented")}, DataSettings(), EncoderSettings(), FlowSettings()
   )
-  corpus = inputs.corpus(sample_of(str(path)))
+  corpus = inputs.corpus(sample_corpus(str(path)))
   assert sorted([*corpus.pairs.sentences_a, *corpus.pairs.sentences_b]) == sorted(others)
   assert corpus.source.startswith("4 of 8 distinct lines; 4 lines were left out")

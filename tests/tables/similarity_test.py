@@ -8,10 +8,10 @@ import pytest
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.tables.inputs import Inputs
-from bert_flow_tf.tables.kinds import Kind
+from bert_flow_tf.tables.inputs import TableInputs
+from bert_flow_tf.tables.kinds import EncoderKind
+from bert_flow_tf.tables.recipe import CONTROLS
 from bert_flow_tf.tables.table import paper_tables
-from bert_flow_tf.tables.workbench import CONTROLS
 from bert_flow_tf.training.settings import FlowSettings
 from tests.tables.fakes import Bench, Encoder, NoStore, make, make_bench
 
@@ -35,15 +35,20 @@ def test_rows_by_what_an_encoder_has(data):
     "fake, tf-idf of word pieces",
     "fake, characters",
   ]
-  pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), kind=Kind.TUNED)
+  pooled = make_bench(data, ["STS-B"], encoder=Encoder(has_pooler=True), kind=EncoderKind.TUNED)
   assert names(pooled)[1] == "fake (fine-tuned on NLI), cls"
-  words = make_bench(data, ["STS-B"], label="glove.6B", kind=Kind.WORDS, only_embedding=AVERAGE.name)
+  words = make_bench(data, ["STS-B"], label="glove.6B", kind=EncoderKind.WORDS, only_embedding=AVERAGE.name)
   assert names(words, calibration=()) == [
     "glove.6B, avg of word vectors",
     "glove.6B, avg of word vectors, flow (target)",
   ]
   saved = make_bench(
-    data, ["STS-B"], label="use", encoder=Encoder("saved_model:use"), kind=Kind.SAVED_MODEL, only_embedding="output"
+    data,
+    ["STS-B"],
+    label="use",
+    encoder=Encoder("saved_model:use"),
+    kind=EncoderKind.SAVED_MODEL,
+    only_embedding="output",
   )
   of_vectors = ["", ", flow (NLI)", ", flow (target)", ", sn (target)", ", auto (target)"]
   assert names(saved, calibration=("sn",)) == [f"use, output{end}" for end in of_vectors]
@@ -84,7 +89,7 @@ def test_the_note_on_nli_has_pairs_and_steps_and_no_folder(data, tmp_path, name,
   header = [*map(str, range(7)), "sentence1", "sentence2", "gold_label"]
   (folder / "dev.tsv").write_text("\n".join("\t".join(line) for line in [header] + [columns] * 640) + "\n")
   tasks = {"STS-B": load_task("STS-B", data), "QNLI": load_task("STS-B", data)}
-  inputs = Inputs(tasks, DataSettings(data_dir=str(folder.parent)), EncoderSettings(), FlowSettings())
+  inputs = TableInputs(tasks, DataSettings(data_dir=str(folder.parent)), EncoderSettings(), FlowSettings())
   bench = Bench(Encoder(), inputs, NoStore(), "fake")
   notes = make(name, [bench], [0], ["QNLI"] if name == "4" else ["STS-B"], **plan).notes
   (note,) = (note for note in notes if note.startswith("(NLI): "))
@@ -115,7 +120,7 @@ COMPARED = {
 @pytest.mark.parametrize("case", COMPARED, ids=str)
 def test_compared_with_the_papers_row(data, case):
   number, encoder, tuned = case
-  pooled, kind = Encoder(has_pooler=True), Kind.TUNED if tuned else Kind.BERT
+  pooled, kind = Encoder(has_pooler=True), EncoderKind.TUNED if tuned else EncoderKind.BERT
   bench = make_bench(data, ["STS-B"], encoder=pooled, paper_encoder=encoder, kind=kind)
   rows = make(number, [bench], [0], calibration=("sn",)).rows
   published = {line.name: line.cells["STS-B"] for line in paper_tables()[int(number)].rows}
@@ -127,7 +132,7 @@ def test_compared_with_the_papers_row(data, case):
 
 
 def test_seeds_of_table_8(data):
-  bench = make_bench(data, ["STS-B"], paper_encoder="large", kind=Kind.TUNED)
+  bench = make_bench(data, ["STS-B"], paper_encoder="large", kind=EncoderKind.TUNED)
   seeds = [5, 6, 7, 8]
   rows = make("8", [bench], seeds).rows
   values = row(make("3", [bench], seeds).rows, "avg-first-last, flow (target)").cells["STS-B"].values

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from bert_flow_tf.tables.recipe import RowRecipe
 from bert_flow_tf.tables.table import (
   HIGHEST,
   NEAREST_0,
@@ -17,7 +18,6 @@ from bert_flow_tf.tables.table import (
   from_json,
   paper_tables,
 )
-from bert_flow_tf.tables.workbench import Recipe
 
 VALUES = (68.25, 67.5, 69.125)
 ROWS = (
@@ -130,5 +130,5 @@ def test_a_table_without_a_number_has_no_scores():
 
 
 def test_a_recipe_is_named_in_words():
-  recipe = Recipe("mix", "soft-whitening", token_weights="idf")
-  assert str(recipe) == "mix, idf, soft-whitening (target)" and str(Recipe("avg")) == "avg"
+  recipe = RowRecipe("mix", "soft-whitening", token_weights="idf")
+  assert str(recipe) == "mix, idf, soft-whitening (target)" and str(RowRecipe("avg")) == "avg"

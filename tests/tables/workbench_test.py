@@ -12,13 +12,14 @@ from bert_flow_tf import load_task
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.tables.inputs import Inputs, target_of
-from bert_flow_tf.tables.workbench import Recipe, Store, load_benches
+from bert_flow_tf.tables.inputs import TableInputs, target_of
+from bert_flow_tf.tables.recipe import RowRecipe
+from bert_flow_tf.tables.workbench import Store, load_benches
 from bert_flow_tf.training.settings import FlowSettings
 from tests.encoder import tiny
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
 
-AVG, SN, FLOW, NATSV = Recipe("avg"), Recipe("avg", "sn"), Recipe("avg", "flow"), Recipe("avg", "natsv")
+AVG, SN, FLOW, NATSV = RowRecipe("avg"), RowRecipe("avg", "sn"), RowRecipe("avg", "flow"), RowRecipe("avg", "natsv")
 KEY = {"kind": "scores", "seeds": (1, 2)}
 VALUE = {"spearman": 12.5, "parts": [{"x": math.nan}, (1 / 3, math.inf)]}
 KEPT = {"spearman": 12.5, "parts": [{"x": None}, [1 / 3, None]]}
@@ -75,7 +76,7 @@ def test_the_weighted_mean_of_subsets_is_the_score(data):
     rows = np.flatnonzero(~np.isnan(pairs.scores[start:stop])) + start
     each.append(100 * stats.spearmanr(cosines[rows], pairs.scores[rows])[0])
     weights.append(len(rows))
-  assert bench.score("STS-12", Recipe("cls"))[0] == pytest.approx(np.average(each, weights=weights))
+  assert bench.score("STS-12", RowRecipe("cls"))[0] == pytest.approx(np.average(each, weights=weights))
 
 
 def test_k_is_chosen_on_dev(data):
@@ -96,7 +97,7 @@ def test_k_is_chosen_on_dev(data):
 
 def test_each_fit_is_made_once(data, tmp_path):
   bench = make_bench(data, ["STS-B", "STS-12"], tmp_path)
-  of_stsb = Recipe("avg", "flow", target_of(["STS-B"]))
+  of_stsb = RowRecipe("avg", "flow", target_of(["STS-B"]))
   first = [bench.score(task, recipe, seed) for seed in (1, 2) for task, recipe in [("STS-B", FLOW), ("STS-B", SN)]]
   assert bench.fits == 3  # sn knows no seed
   assert bench.score("STS-B", of_stsb, 1) == first[0]  # the same flow by another name is the same cell
@@ -153,7 +154,7 @@ def test_the_key_has_what_decides_a_score_and_no_more(data, tmp_path, change):
 
 def test_pooling_seed_and_split_are_in_the_key(data, tmp_path):
   bench = make_bench(data, ["STS-B"], tmp_path)
-  for recipe, seed in [(AVG, 0), (AVG, 1), (Recipe("cls"), 0), (FLOW, 0), (FLOW, 1)]:
+  for recipe, seed in [(AVG, 0), (AVG, 1), (RowRecipe("cls"), 0), (FLOW, 0), (FLOW, 1)]:
     bench.score("STS-B", recipe, seed)
   assert len(list(tmp_path.iterdir())) == 4
   bench.cosines("STS-B", FLOW, 0, "dev")
@@ -170,9 +171,9 @@ def test_no_gold_is_no_score(data):
 
 
 def test_a_static_encoder_has_one_embedding(tmp_path):
-  inputs = Inputs({"STS-B": load_task("sample")}, DataSettings(), EncoderSettings(), FlowSettings())
+  inputs = TableInputs({"STS-B": load_task("sample")}, DataSettings(), EncoderSettings(), FlowSettings())
   (bench,) = load_benches(["static:mini"], inputs, Store(tmp_path))
-  assert bench.only_embedding == "word-rows" and math.isfinite(bench.score("STS-B", Recipe(bench.only_embedding))[0])
+  assert bench.only_embedding == "word-rows" and math.isfinite(bench.score("STS-B", RowRecipe(bench.only_embedding))[0])
 
 
 @pytest.mark.slow
@@ -181,9 +182,9 @@ def test_a_recipe_in_int8_is_the_encoder_in_int8(tmp_path):
   benches = []
   for precision in ("float32", "int8"):
     settings = EncoderSettings(max_seq_length=16, precision=precision)
-    inputs = Inputs({"STS-B": load_task("sample")}, DataSettings(), settings, FlowSettings())
+    inputs = TableInputs({"STS-B": load_task("sample")}, DataSettings(), settings, FlowSettings())
     benches += load_benches([folder], inputs, Store(tmp_path / precision))
   bench, whole = benches
-  (cosines, _), (expected, _) = bench.cosines("STS-B", Recipe("avg", precision="int8")), whole.cosines("STS-B", AVG)
+  (cosines, _), (expected, _) = bench.cosines("STS-B", RowRecipe("avg", precision="int8")), whole.cosines("STS-B", AVG)
   np.testing.assert_array_equal(cosines, expected)
   assert np.abs(cosines - bench.cosines("STS-B", AVG)[0]).max() > 1e-6
