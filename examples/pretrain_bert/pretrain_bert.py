@@ -23,8 +23,9 @@ import tokenizers
 from absl import app, flags, logging
 from safetensors.numpy import save_file
 
-from bert_flow_tf.encoder.transformer.architectures import DEFAULTS, bare_name
+from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.families.architecture import DEFAULTS
 from bert_flow_tf.encoder.transformer.transformer import Dense, LayerNorm
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, initial_value, name_of_path, random_transformer
 from bert_flow_tf.io.files import replaced_folder

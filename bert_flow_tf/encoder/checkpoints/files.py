@@ -8,8 +8,8 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.encoder.transformer import architectures
-from bert_flow_tf.encoder.transformer.architectures import Architecture
 from bert_flow_tf.encoder.transformer.config import check_config
+from bert_flow_tf.encoder.transformer.families.architecture import Architecture
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import Json

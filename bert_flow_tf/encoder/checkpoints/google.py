@@ -8,7 +8,8 @@ from absl import logging
 
 from bert_flow_tf.encoder.checkpoints import files, tf1, tf1_names
 from bert_flow_tf.encoder.transformer.architectures import BERT
-from bert_flow_tf.encoder.transformer.config import SIZES, EncoderConfig, check_config
+from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
+from bert_flow_tf.encoder.transformer.families.architecture import SIZES
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
 from bert_flow_tf.errors import EncoderError

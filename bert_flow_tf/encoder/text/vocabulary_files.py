@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, Architecture
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
+from bert_flow_tf.encoder.transformer.families.architecture import Architecture
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 

@@ -3,11 +3,11 @@
 Files, in the order in which to read them:
 
     transformer     Transformer: embeddings, blocks, pooled output; the place to begin
-    architectures   an entry per architecture; activations by their names in config.json
+    architectures   {model_type: architecture}, of the families' files
+    families/       a file per family: how it differs from BERT, and the checks of the keys that only it has
     config          the checks and the settings of a config.json
-    block           BERT's block, which most architectures share
-    modernbert      ModernBERT's block
-    deberta         DeBERTa's block
+    activations     activations by their names in config.json
+    blocks/         BERT's block, which most families share, ModernBERT's and DeBERTa's
     layers          dense layer, normalization, dropout; rows of tokens without padding
     precisions      the names of number formats
     precision       number format of matrix products

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from bert_flow_tf.encoder.transformer.architectures import EXACT_GELU, activate
+from bert_flow_tf.encoder.transformer.activations import EXACT_GELU, activate
 from bert_flow_tf.encoder.transformer.precisions import INT8, int8_error
 
 _LARGEST_OF_ROWS, _LARGEST = 255, 127

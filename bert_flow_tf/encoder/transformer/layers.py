@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from bert_flow_tf.encoder.transformer.architectures import DISTANCES, DROPOUTS
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.families.architecture import DISTANCES, DROPOUTS
 from bert_flow_tf.encoder.transformer.int8 import Inputs, Int8Kernel, Int8Products
 from bert_flow_tf.encoder.transformer.precision import FloatProducts, Products
 

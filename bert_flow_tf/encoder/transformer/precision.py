@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.encoder.transformer.architectures import activate
+from bert_flow_tf.encoder.transformer.activations import activate
 from bert_flow_tf.encoder.transformer.int8 import Int8Products
 from bert_flow_tf.encoder.transformer.precisions import INT8
 

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import EMBEDDED, bare_name
-from bert_flow_tf.encoder.transformer.block import Block
+from bert_flow_tf.encoder.transformer.architectures import bare_name
+from bert_flow_tf.encoder.transformer.blocks.bert import Block
+from bert_flow_tf.encoder.transformer.blocks.deberta import DisentangledBlock
+from bert_flow_tf.encoder.transformer.blocks.modernbert import RotaryBlock
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.families.architecture import EMBEDDED
 from bert_flow_tf.encoder.transformer.layers import (
   AllPositions,
   Dense,
@@ -29,6 +32,8 @@ from bert_flow_tf.encoder.transformer.precision import WatchedProducts, make_pro
 from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.io.files import Json
 
+# {`Architecture.blocks`: class of the blocks}
+BLOCKS: dict[str, Any] = {"bert": Block, "deberta": DisentangledBlock, "modernbert": RotaryBlock}
 # Number of texts of random tokens, and their tokens, that show which channels have large values.
 _RANDOM_TEXTS, _RANDOM_TOKENS = 16, 32
 # Summand of the logits of padding.
@@ -87,17 +92,8 @@ class Transformer(tf.Module):
     count = config.num_hidden_layers
     if architecture.shares_weights:
       count = 1
-    self._relative = None
-    make_block: Any = Block
-    if architecture.name == "ModernBert":
-      from bert_flow_tf.encoder.transformer.modernbert import RotaryBlock
-
-      make_block = RotaryBlock
-    elif architecture.name == "DebertaV2":
-      from bert_flow_tf.encoder.transformer.deberta import DisentangledBlock, Distances
-
-      make_block = DisentangledBlock
-      self._relative = Distances(keep, config)
+    make_block = BLOCKS[architecture.blocks]
+    self._relative = make_block.shared_table(keep, config)
     self.blocks = [make_block(keep, architecture.block.format(number), config, number) for number in range(count)]
     self._final_norm = None
     if architecture.final_norm:

@@ -118,7 +118,11 @@ DAMAGED = {
   "odd heads": ("pt", config(num_attention_heads=5), "attention heads"),
   "unknown activation": ("pt", config(hidden_act="gulu"), "gulu"),
   "relative positions": ("pt", config(position_embedding_type="relative_key"), "position_embedding_type"),
-  "buckets of MPNet": ("pt", config(relative_attention_num_buckets=64), "relative_attention_num_buckets is 64"),
+  "buckets of MPNet": (
+    "pt",
+    config(model_type="mpnet", relative_attention_num_buckets=64),
+    "relative_attention_num_buckets is 64",
+  ),
   "decoder": ("pt", config(is_decoder=True), "is_decoder"),
   "no vocabulary": ("pt", remove("vocab.txt"), "no vocab.txt"),
   "vocabulary too large": ("pt", write("vocab.txt", b"x\n" * 25), "vocab.txt: 25 .* 24"),

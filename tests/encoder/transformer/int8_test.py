@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.transformer import int8
-from bert_flow_tf.encoder.transformer.architectures import activate
+from bert_flow_tf.encoder.transformer.activations import activate
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from tests.encoder import tiny
 from tests.testing import rejected, run_python

@@ -10,9 +10,9 @@ from safetensors.numpy import load_file, save_file
 
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.encoder.saving import save_encoder
-from bert_flow_tf.encoder.transformer import modernbert
-from bert_flow_tf.encoder.transformer.architectures import DISTANCES
+from bert_flow_tf.encoder.transformer.blocks import modernbert
 from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
+from bert_flow_tf.encoder.transformer.families.architecture import DISTANCES
 from bert_flow_tf.encoder.transformer.layers import Dropout
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer

@@ -10,16 +10,11 @@ import tensorflow as tf
 import transformers
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel
-from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS as OURS
-from bert_flow_tf.encoder.transformer.architectures import (
-  ARCHITECTURES,
-  ATTENDED,
-  DEFAULTS,
-  DISTANCES,
-  OUTER,
-  activate,
-)
+from bert_flow_tf.encoder.transformer.activations import ACTIVATIONS as OURS
+from bert_flow_tf.encoder.transformer.activations import activate
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, DEFAULTS, DISTANCES, OUTER
 from bert_flow_tf.encoder.transformer.transformer import Dropout, path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path, random_transformer
 from tests.encoder import tiny

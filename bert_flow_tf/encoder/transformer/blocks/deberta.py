@@ -9,7 +9,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.block import Block, split_heads
+from bert_flow_tf.encoder.transformer.blocks.bert import Block, split_heads
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables
 
@@ -47,6 +47,11 @@ def _bucket(distances, middle, longest):
 
 class DisentangledBlock(Block):
   """BERT's block, whose logits have two more terms: distances seen by the query, and distances seen by the key."""
+
+  @classmethod
+  def shared_table(cls, variables: Variables, config: EncoderConfig) -> Distances:
+    """Returns the embeddings of distances."""
+    return Distances(variables, config)
 
   def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""

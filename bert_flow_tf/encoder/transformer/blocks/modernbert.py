@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import ATTENDED, OUTER, PROBABILITIES, activate
-from bert_flow_tf.encoder.transformer.block import join_heads, split_heads
+from bert_flow_tf.encoder.transformer.activations import activate
+from bert_flow_tf.encoder.transformer.blocks.bert import TransformerBlock, join_heads, split_heads
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, OUTER, PROBABILITIES
 from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
 
 _MASKED = -10000.0
@@ -19,7 +20,7 @@ _MASKED = -10000.0
 _MAX_WINDOWS = 2
 
 
-class RotaryBlock(tf.Module):
+class RotaryBlock(TransformerBlock):
   """Block: attention of all tokens (global), or of the tokens within half a window (local), then GeGLU."""
 
   def __init__(self, variables: Variables, path: str, config: EncoderConfig, number: int) -> None:
@@ -55,7 +56,7 @@ class RotaryBlock(tf.Module):
     first_tokens: FirstTokens | None = None,
     relative: Any = None,
   ) -> tf.Tensor:
-    """Returns the hidden states of the next block; arguments as in `block.Block`."""
+    """Returns the hidden states of the next block; arguments as in `bert.Block`."""
     normed = rows
     if self.attention_norm is not None:
       normed = self.attention_norm(rows)

@@ -4,8 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.architectures import ATTENDED, DISTANCES, LEAST_VALUES, OUTER, PROBABILITIES
+from bert_flow_tf.encoder.transformer.activations import LEAST_VALUES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, DISTANCES, OUTER, PROBABILITIES
 from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
 
 # transformers adds it to all logits; it changes the last bit of tiny logits.
@@ -26,7 +27,16 @@ def join_heads(states: tf.Tensor, size: int) -> tf.Tensor:
   return tf.reshape(states, [shape[0], shape[1], size])
 
 
-class Block(tf.Module):
+class TransformerBlock(tf.Module):
+  """Base of all blocks."""
+
+  @classmethod
+  def shared_table(cls, variables: Variables, config: EncoderConfig) -> tf.Module | None:
+    """Returns the table of distances that all blocks share, `relative` of a call; None without one."""
+    return None
+
+
+class Block(TransformerBlock):
   """Transformer block: self-attention and two dense layers, each followed by a sum and a normalization."""
 
   def __init__(self, variables: Variables, path: str, config: EncoderConfig, number: int) -> None:
