@@ -41,7 +41,7 @@ _ONLY_IN = {
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.calibration": ("flow", "saving"),
-  "bert_flow_tf.data": ("pipeline", "tfds_builders", "tfds_source"),
+  "bert_flow_tf.data": ("tfds_builders", "tfds_source"),
   "bert_flow_tf.data.readers": (),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),

@@ -14,7 +14,6 @@ Files in reading order:
     custom        a user's file as a task
     flow_corpus   which sentences a flow is fitted on
     siamese_task  labels of the published runner
-    pipeline      batches of a training, as a tf.data.Dataset
     tfds_source   TensorFlow Datasets that are prepared, or downloaded
     tfds_builders our own builders of TensorFlow Datasets
 """

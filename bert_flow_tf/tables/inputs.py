@@ -117,7 +117,9 @@ class TableInputs:
 
   def flow_key(self, corpus: FlowCorpus, seed: int) -> dict[str, object]:
     """Returns everything that decides a flow, except embeddings and sentences, as JSON values."""
-    from bert_flow_tf.data.pipeline import ORDER  # needs TensorFlow, which fits and embeddings have imported already
+    from bert_flow_tf.training.pipeline import (
+      ORDER,  # needs TensorFlow, which fits and embeddings have imported already
+    )
 
     key = self.flow_settings(corpus, seed).identity() | {"order": ORDER}
     del key["use_xla"]  # changes rounding only

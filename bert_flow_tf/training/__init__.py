@@ -10,6 +10,7 @@ Files in reading order:
     linear_fit          calibrations without steps
     calibrate           fit_calibration: vectors of any program
     sources             pairs of embeddings, computed once or in each step with dropout
+    pipeline            the order of the pairs, and their batches, as a tf.data.Dataset
     flow_trainer        Trainer: the flow's steps
     loop                TrainingLoop: steps, checkpoints, progress, events
     optimizer           the published optimizer and learning rate

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
+from bert_flow_tf.training.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
 from bert_flow_tf.training.strategies import distribute_batches, make_strategy, seed_of_step

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.combined import Scale
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.training.pipeline import TokenPairs
 
 # Rows read at once for the checksum of vectors on disk.
 _ROWS = 8192

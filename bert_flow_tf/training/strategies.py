@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.data.pipeline import batched
 from bert_flow_tf.errors import ConfigError, install_command
+from bert_flow_tf.training.pipeline import batched
 from bert_flow_tf.training.settings import STRATEGIES
 from bert_flow_tf.training.workers import has_several_workers, read_tf_config
 

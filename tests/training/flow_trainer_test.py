@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import Glow
-from bert_flow_tf.data.pipeline import pair_order
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.training.flow_trainer import Trainer
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
+from bert_flow_tf.training.pipeline import pair_order
 from bert_flow_tf.training.sources import EmbeddingPairs
 from bert_flow_tf.training.strategies import make_strategy
 from tests.flow import reference

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.data.pipeline import TokenPairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
+from bert_flow_tf.training.pipeline import TokenPairs
 
 
 class LabeledPairs(TokenPairs):

@@ -7,11 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.data.pipeline import ORDER, batched, pair_order, published_order
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import named_values
 from bert_flow_tf.training.loop import LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
+from bert_flow_tf.training.pipeline import ORDER, batched, pair_order, published_order
 from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
 from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
 from bert_flow_tf.training.siamese.losses import SiameseLosses

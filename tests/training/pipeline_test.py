@@ -1,10 +1,10 @@
-"""data/pipeline.py: the order of the pairs."""
+"""training/pipeline.py: the order of the pairs."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.data.pipeline import batched, pair_order, published_order
+from bert_flow_tf.training.pipeline import batched, pair_order, published_order
 
 
 def positions(order, count):
