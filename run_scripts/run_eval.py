@@ -18,7 +18,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import task_names
+from bert_flow_tf.data.tasks import DataSettings, task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
@@ -33,14 +33,14 @@ if typing.TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes", "split"]
+_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes", "columns", "header", "split"]
 
 
 def define_flags():
   """Defines the flags of this runner."""
   flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(task_names())}.")
   flags.DEFINE_alias("task_name", "task")
-  common_flags.define_data_flags()
+  common_flags.define_data_flags(own_file=True)
   common_flags.define_encoder_flags()
   common_flags.define_calibration_flags(several=True)
   flags.DEFINE_string(
@@ -86,7 +86,8 @@ def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, FLAGS.max_record_bytes)
+  own_file = common_flags.settings(DataSettings).own_file
+  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, **own_file)
   if folder is not None:
     folder.check([task.spec.name for task in tasks])
   return tasks

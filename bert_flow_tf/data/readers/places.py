@@ -27,7 +27,7 @@ class Places:
   """
 
   def __init__(self, width: int, rows: Iterable[tuple[int, list[str]]], is_named: bool = False) -> None:
-    self._columns = [_Column() for _ in range(width)]
+    self._columns = [Column() for _ in range(width)]
     self._first: tuple[int, list[str]] = (1, [""] * width)  # the first record
     self._rows = 0
     for position, (number, row) in enumerate(rows):
@@ -70,7 +70,7 @@ class Places:
     return ""
 
 
-class _Column:
+class Column:
   """Counts of the fields of a column."""
 
   def __init__(self) -> None:
