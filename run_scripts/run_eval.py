@@ -18,7 +18,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.data.task import TaskData
-from bert_flow_tf.data.tasks import DataSettings, task_names
+from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.scored_tasks import load_scored_tasks, score_predictions
 from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
@@ -86,8 +86,8 @@ def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  own_file = common_flags.settings(DataSettings).own_file
-  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, **own_file)
+  own_file = (FLAGS.max_record_bytes, FLAGS.columns, FLAGS.header)
+  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, *own_file)
   if folder is not None:
     folder.check([task.spec.name for task in tasks])
   return tasks

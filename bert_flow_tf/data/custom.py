@@ -21,7 +21,7 @@ from bert_flow_tf.progress import counted
 Roles = Mapping[str, str]
 # {number of columns that were given: their roles}
 _ROLES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
-_BY_COLUMNS = "given as columns, as in columns=question1,question2,is_duplicate"
+_HINT = "; other columns are read by columns, as in columns=question1,question2,is_duplicate"
 # Scores as pandas writes bool.
 _WORDS = {"true": "1", "false": "0"}
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
@@ -33,7 +33,7 @@ def load(spec: TaskSpec, paths: Paths) -> TaskData:
   if paths.data_dir is None:
     message = "data_dir: missing; the task custom needs a file of sentences, pairs or scored pairs"
     raise ConfigError(message, argument="data_dir")
-  pairs, source = read_pairs(paths.data_dir, paths.max_record_bytes, paths.columns, paths.header)
+  pairs, source = read_pairs(paths.data_dir, paths.max_record_bytes, paths.columns, paths.header, _HINT)
   if np.isnan(pairs.scores).all():
     return TaskData(spec, {"train": pairs}, source)
   scale = (np.nanmin(pairs.scores), np.nanmax(pairs.scores))
@@ -51,18 +51,19 @@ def read_pairs(
   max_bytes: int = MAX_RECORD_BYTES,
   columns: Sequence[str] = (),
   header: bool | None = None,
+  hint: str = "",
 ) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
-  `columns` name the sentence, the pair, or the pair and its score; without them, and without `header`, see
-  `choose_columns`. Other columns are ignored. A score is empty for a pair without gold. Empty single sentences are
-  skipped, and pairs with an empty sentence.
+  `columns` name the sentence, the pair, or the pair and its score; without them `choose_columns` does, which describes
+  `header` and `hint`, too. Other columns are ignored. A score is empty for a pair without gold. Empty single sentences
+  are skipped, and pairs with an empty sentence.
   """
   name = os.fspath(path)
   if columns:
     kind, roles, is_header = _named_columns(name, columns, header, max_bytes)
   else:
-    kind, roles, is_header = _found_columns(name, header, max_bytes)
+    kind, roles, is_header = _found_columns(name, header, max_bytes, hint)
   if SENTENCE in roles:
     input_format = InputFormat(kind, roles[SENTENCE], header=is_header, empty=SKIP, max_bytes=max_bytes)
     sentences = [text for (text,) in read_records(name, input_format).texts]
@@ -92,16 +93,15 @@ def _named_columns(path: str, names: Sequence[str], header: bool | None, max_byt
   return kind, dict(zip(roles, names, strict=True)), check_columns([path], kind, given, header, max_bytes)
 
 
-def _found_columns(path: str, header: bool | None, max_bytes: int) -> tuple[str, Roles, bool]:
+def _found_columns(path: str, header: bool | None, max_bytes: int, hint: str) -> tuple[str, Roles, bool]:
   """Returns kind of a file, {role: column} by `choose_columns`, and whether there is a header; logs other columns."""
-  columns = choose_columns(path, header=header, max_bytes=max_bytes)
+  columns = choose_columns(path, header=header, max_bytes=max_bytes, hint=hint)
   if not columns.roles:
-    raise DataError(f"{path}: has {columns}, expected {EXPECTED}; others are {_BY_COLUMNS}")
-  columns.check(columns.roles, f", or {_BY_COLUMNS}")
+    raise DataError(f"{path}: has {columns}, expected {EXPECTED}{hint}")
+  columns.check(columns.roles, hint)
   unread = [column for column in columns.names if column not in columns.roles.values()]
   if unread:
-    message = "%s: %s not read: %s; names of other columns are %s"
-    logging.warning(message, path, counted(len(unread), "column"), shown_names(unread), _BY_COLUMNS)
+    logging.warning("%s: %s not read: %s%s", path, counted(len(unread), "column"), shown_names(unread), hint)
   return columns.kind, columns.roles, columns.header
 
 

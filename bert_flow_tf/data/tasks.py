@@ -282,8 +282,8 @@ def load_task(
     DataError: the data is missing, malformed or cannot be downloaded.
   """
   spec = find_task(name, kinds)
-  for argument, value in (("columns", columns), ("header", header)):
-    if value not in ((), None) and spec.name != "custom":
+  for argument, is_given in (("columns", bool(columns)), ("header", header is not None)):
+    if is_given and spec.name != "custom":
       raise ConfigError(f"{argument}: only the task custom has columns of your own, not {spec.name}", argument)
   paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes, tuple(columns), header)
   if stsb_gold is not None and spec.kind == CLASSES:

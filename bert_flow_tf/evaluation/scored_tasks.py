@@ -149,7 +149,8 @@ def _read_predictions(path: str, all_pairs: bool) -> tuple[np.ndarray | None, Ma
     gold = scores_of(table, list(map(_without_nan, columns.pop(gold_name))))
   methods = _methods(path, columns)
   if not methods:
-    raise DataError(f"{path}, line 1: the header is {shown_names(names)[:200]}; expected {_GOLD} and distinct methods")
+    found = f"{path}, line 1: the header is {shown_names(names)[:200]}"
+    raise DataError(f"{found}; expected gold, of the name gold, score or label, and columns of similarities")
   rows = list(range(len(table.numbers)))
   if gold is not None and not all_pairs:
     rows = [row for row in rows if all(columns[name][row].strip() for name in methods)]

@@ -104,6 +104,7 @@ def choose_columns(
   max_bytes: int = MAX_RECORD_BYTES,
   pairs: bool = True,
   others: Sequence[str] = (),
+  hint: str = "",
 ) -> Columns:
   """Returns the columns of a file by its first two records; of JSON lines, and of a pair without names, by all records.
 
@@ -117,6 +118,7 @@ def choose_columns(
     max_bytes: see `InputFormat`.
     pairs: whether a pair is wanted; without, the columns of TSV and CSV are found without reading the whole file.
     others: further files of the same input, whose keys count too in JSON lines.
+    hint: end of an error that says how other columns are named.
 
   Raises:
     DataError: the file cannot be read or is empty, its first line is likely to be a header with other names, or it has
@@ -150,7 +152,7 @@ def choose_columns(
   has_scores = [any(is_score(field) or not field.strip() for field in row) for row in rows]
   if header is None and len(names) > 2 and has_scores == [False, True]:
     message = f"{path}: the first line ({', '.join(names)[:80]}) has no number as the second line has"
-    raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}")
+    raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}{hint}")
   is_named = bool(header)
   if header is None and (kind != TEXT) and [_may_be_names(row) for row in rows] == [True, False]:
     message = "%s: the first line (%s) is read as a record; if it has the names of the columns, expected %s"

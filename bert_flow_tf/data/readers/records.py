@@ -218,7 +218,7 @@ def read_pairs(
   if columns:
     is_header = check_columns([path], kind, [("columns", column) for column in columns], header, max_bytes)
   else:
-    found = choose_columns(path, kind, header, max_bytes)
+    found = choose_columns(path, kind, header, max_bytes, hint=hint)
     columns = found.need(*PAIR, argument=argument, hint=hint)
     kind, is_header = found.kind, found.header
   return read_records(path, InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes), columns)
@@ -244,7 +244,7 @@ def sentence_format(
     max_bytes: see `InputFormat`.
     others: see `choose_columns`.
   """
-  columns = choose_columns(path, kind, header, max_bytes, pairs=False, others=others)
+  columns = choose_columns(path, kind, header, max_bytes, pairs=False, others=others, hint=hint)
   (column,) = columns.need(SENTENCE, argument=argument, hint=hint)
   if columns.kind == TEXT:
     return InputFormat(max_bytes=max_bytes)

@@ -130,7 +130,7 @@ class Reader(Generic[Record]):
       check_beginning(path, head)
       self._file.seek(0)
     if input_format.kind != PARQUET and head.startswith(_PARQUET_MAGIC):
-      raise DataError(f"{path} is a Parquet file; expected a name that ends in .parquet, or input_format=parquet")
+      raise DataError(f"{path} is a Parquet file; expected a name that ends in .parquet")
 
   @property
   def position(self) -> int:
