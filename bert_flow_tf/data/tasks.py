@@ -252,7 +252,7 @@ def load_task(
   kinds: Iterable[str] = SCORED,
   as_published: bool = False,
   max_record_bytes: int = MAX_RECORD_BYTES,
-  columns: Sequence[str] = (),
+  columns: Sequence[str | int] | str = (),
   header: bool | None = None,
 ) -> TaskData:
   """Loads a task's sentence pairs.
@@ -270,8 +270,8 @@ def load_task(
       place of the agreed label.
     max_record_bytes: longest line or record of the file of `custom`; a longer one is an error.
     columns: columns of the file of `custom`, as ("question1", "question2", "is_duplicate"): two sentences and their
-      score, two sentences, or one. Names, or in TSV and CSV numbers from 1. Without them, sentence1, sentence2 and
-      score, or sentence, or text (docs/commands.md).
+      score, two sentences, or one. Names, or in TSV and CSV numbers from 1; or all of them with commas between. Without
+      them, sentence1, sentence2 and score, or sentence, or text (docs/commands.md).
     header: whether the first line of a TSV or CSV of `custom` has the names of its columns; None: if they are known.
 
   Returns:
@@ -285,7 +285,9 @@ def load_task(
   for argument, is_given in (("columns", bool(columns)), ("header", header is not None)):
     if is_given and spec.name != "custom":
       raise ConfigError(f"{argument}: only the task custom has columns of your own, not {spec.name}", argument)
-  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes, tuple(columns), header)
+  if isinstance(columns, str):
+    columns = columns.split(",")
+  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes, tuple(map(str, columns)), header)
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   return dataclasses.replace(spec.load(spec, paths), as_published=as_published)
