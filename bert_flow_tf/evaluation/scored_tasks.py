@@ -135,7 +135,7 @@ def _read_predictions(path: str, all_pairs: bool) -> tuple[np.ndarray | None, Ma
   `all_pairs`: whether an empty similarity is an error; else its pair is left out.
   """
   # The file has names of columns, as test_results.tsv or a file that `score` wrote, or it has a similarity per line.
-  table = read_table(path)
+  table = read_table(path, (_GOLD, *_GOLDS, _SIMILARITY))
   names = list(table.names) or [_SIMILARITY]
   width = len(table.texts[0])
   if len(names) != width:
@@ -175,24 +175,25 @@ def _name_of_gold(path, names):
 
 def _methods(path, columns):
   """Returns the names of the columns {name: texts} that are similarities; logs those that are not."""
-  if len(columns) == 1:
-    return list(columns)
-  numbers, ids = [], []
-  for name, fields in columns.items():
-    column = Column()
-    for field in fields:
-      column.add(_without_nan(field))
-    if column.texts > column.numbers or not column.numbers or _IDS.fullmatch(name.strip()):
-      continue
-    numbers.append(name)
-    if column.has_ids():
-      ids.append(name)
-  # The numbers of rows are no similarities if there are others.
-  methods = [name for name in numbers if name not in ids] or numbers
-  others = [name for name in columns if name not in methods and name.strip().lower() not in _NO_METHODS]
+  unknown = [name for name in columns if name.strip().lower() not in _NO_METHODS]
+  methods = [name for name in unknown if not _IDS.fullmatch(name.strip())]
+  if len(methods) > 1:
+    contents = {name: _content(columns[name]) for name in methods}
+    methods = [name for name, content in contents.items() if content.numbers and content.numbers >= content.texts]
+    # The numbers of rows are no similarities if there are others.
+    methods = [name for name in methods if not contents[name].has_ids()] or methods
+  others = [name for name in unknown if name not in methods]
   if others:
     logging.info("%s: %s left out as no similarities: %s", path, counted(len(others), "column"), shown_names(others))
   return methods
+
+
+def _content(fields):
+  """Returns the counts of numbers and texts among fields."""
+  column = Column()
+  for field in fields:
+    column.add(_without_nan(field))
+  return column
 
 
 def _without_nan(field):

@@ -350,7 +350,7 @@ def test_types_of_parquet(tmp_path):
     "date": (pa.date32(), [moment.date() for moment in moments], ["2024-05-06", "2025-01-01"]),
     "second": (pa.timestamp("s"), moments, ["2024-05-06 07:08:09.000", "2025-01-01 00:00:00.000"]),
     "nanosecond": (pa.timestamp("ns"), [1, 10**9], ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:01.000000000"]),
-    "time": (pa.time32("s"), [moment.time() for moment in moments], ["07:08:09", "00:00:00"]),
+    "time": (pa.time32("s"), [moment.time() for moment in moments], ["07:08:09.000", "00:00:00.000"]),
     "coded": (pa.dictionary(pa.int8(), pa.string()), ["a", "b"], ["a", "b"]),
   }
   table = {"sentence1": ["A.", "B."], "sentence2": ["C.", "D."], "list": [["A."], ["B."]]}

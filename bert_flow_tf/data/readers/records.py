@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_flow_tf.data.readers.binary import import_parquet, open_reader
@@ -174,18 +174,21 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
   return sentences
 
 
-def read_table(path: str, max_bytes: int = MAX_RECORD_BYTES) -> Records:
-  """Returns all columns of a file; the first line of a text, TSV or CSV has their names unless it has only numbers."""
+def read_table(path: str, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Records:
+  """Returns all columns of a file of any format.
+
+  The first line of a text, TSV or CSV has their names if one of them is `known`, or none is a number.
+  """
   kind, header = kind_of(path), None
   if kind in (TEXT, TSV, CSV):
     rows, _ = first_rows(path, kind, max_bytes)
-    header = any(field.strip() and not is_score(field) for row in rows[:1] for field in row)
+    fields = [field.strip() for row in rows[:1] for field in row]
+    header = any(field.lower() in known for field in fields) or not any(map(is_score, fields))
   columns = choose_columns(path, kind, header, max_bytes, pairs=False)
-  if columns.kind in (TEXT, TSV):
+  if kind == TEXT:
     kind = TSV
-  return read_records(
-    path, InputFormat(kind, header=bool(header), empty=EMBED, max_bytes=max_bytes), columns.names, any_type=True
-  )
+  input_format = InputFormat(kind, header=bool(header), empty=EMBED, max_bytes=max_bytes)
+  return read_records(path, input_format, columns.names, any_type=True)
 
 
 def read_pairs(
