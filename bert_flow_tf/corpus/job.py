@@ -110,8 +110,9 @@ class JobSettings(Settings):
       raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
     if column is None and (kind != TEXT or self.input_format is None):
       hint = "; --column names it, or --input_format=text takes lines"
-      limit, others = self.max_record_bytes, paths[1:]
-      inferred = sentence_format(paths[0], kind, header, hint=hint, max_bytes=limit, others=others)
+      # Spark may write an empty first file.
+      first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
+      inferred = sentence_format(first, kind, header, hint=hint, max_bytes=self.max_record_bytes, others=others)
       kind, column, header, width = inferred.kind, inferred.column, inferred.header, inferred.width
     columns = {"column": column, "id_column": self.id_column}
     header = check_columns(paths, kind, columns.items(), header, self.max_record_bytes)

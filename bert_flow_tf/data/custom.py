@@ -21,7 +21,7 @@ from bert_flow_tf.progress import counted
 Roles = Mapping[str, str]
 # {number of columns that were given: their roles}
 _ROLES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
-_HINT = "; other columns are read by columns, as in columns=question1,question2,is_duplicate"
+_HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
 # Scores as pandas writes bool.
 _WORDS = {"true": "1", "false": "0"}
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")

@@ -29,7 +29,8 @@ _GOLDS = (SCORE, "label")
 # Columns of test_results.tsv without similarities.
 _NO_METHODS = ("index", *PAIR)
 # Names of columns of ids and row numbers; pandas writes its index without a name, or reads it as "Unnamed: 0".
-_IDS = re.compile(r"|(?i:id|index|idx|row|nr|unnamed: \d+|\w*[ _-](?:id|index|idx))|\w*[a-z]ID")
+_ID_WORDS = r"[pq]?id|docid|index|idx|row|nr|rownames?|unnamed: \d+|.*[ _.-](id|index|idx|level_\d+__)"
+_IDS = re.compile(rf"|(?i:{_ID_WORDS})|.*[a-z]ID")
 
 
 def load_scored_tasks(
@@ -96,7 +97,8 @@ def score_predictions(
   if task is not None:
     _check_gold(path, task, gold, next(iter(similarities.values())), lines)
   elif gold is None or np.isnan(gold).all():
-    raise ConfigError(f"predictions={path}: no gold in it; give the task that it belongs to", "predictions")
+    expected = f"expected a column {_GOLD}, {' or '.join(_GOLDS)}, or the task that it belongs to"
+    raise ConfigError(f"predictions={path}: no gold in it; {expected}", "predictions")
   else:
     # The file is the task: pairs without sentences.
     blank = [""] * len(gold)

@@ -167,6 +167,8 @@ def test_all_files_of_json_lines_decide_the_columns(file, caplog):
   empty = file("", "part-2.jsonl")
   for paths in ((first, second), (second, first), (empty, first, second)):
     assert [text for _, text in search(*paths)] == ["A dog.", "Rain."] == [row.text for row in embed(*paths).records]
+  texts = file("", "part-0.txt"), file("A dog.\nRain.\n", "part-1.txt")
+  assert search(*texts) == [("1", "A dog."), ("2", "Rain.")]
   assert f"{first}: no record has the key text" in caplog.text and f"{second}: no" not in caplog.text
 
 
@@ -205,9 +207,7 @@ def test_two_columns_that_may_be_of_a_pair_are_an_error(file):
   # A name as it is in the documentation is no rival; a score has no use for `score`.
   path = file("sentence1,Sentence 1,sentence2,score,SCORE\nA.,B.,C.,1,2\n", "a.csv")
   assert records.read_pairs(path).texts == [["A.", "C."]] == [list(pair) for pair in client.read_pairs(path)]
-  with rejected(
-    DataError, "data_dir", match="columns score and SCORE may each be the score.*; other columns .* columns"
-  ):
+  with rejected(DataError, "data_dir", match="columns score and SCORE may each be the score.* columns="):
     fit(path)
 
 
@@ -279,6 +279,9 @@ def test_columns_given_of_a_table_of_r(file):
     for read in (fit, records.read_pairs):
       with pytest.raises(DataError, match=r"has one name fewer than the rows; expected .* write\.csv"):
         read(path, columns=columns)
+  path = file('"question" "answer"\n"1" "Who is he?" "It is Bo."\n', "a.txt")
+  with pytest.raises(DataError, match=r"has names separated by blanks; expected .* write\.csv"):
+    records.read_pairs(path, ["question", "answer"])
 
 
 @pytest.mark.parametrize(

@@ -127,14 +127,13 @@ def choose_columns(
   kind = kind or kind_of(path)
   if kind == TFRECORD:
     raise DataError(f"{path}: is tfrecord, expected text, TSV, CSV, JSON lines or Parquet")
-  rows, sep_line = [], ""
   if kind == JSONL:
-    names = list(keys_of([path, *others], max_bytes))
+    rows, sep_line = [list(keys_of([path, *others], max_bytes))], ""
   else:
     rows, sep_line = first_rows(path, kind, max_bytes)
-    names = rows[0] if rows else []
-  if not names:
+  if not any(rows):
     raise DataError(f"{path} is empty; expected sentences")
+  names = rows[0]
   rivals = _rivals_of(names)
   roles = {role: columns[0] for role, columns in rivals.items()}
   if kind in (JSONL, PARQUET):
@@ -149,14 +148,9 @@ def choose_columns(
     kind = TSV
   if roles and header is not False:
     return Columns(path, kind, True, roles, names, sep_line=sep_line, rivals=rivals)
-  has_scores = [any(is_score(field) or not field.strip() for field in row) for row in rows]
-  if header is None and len(names) > 2 and has_scores == [False, True]:
-    message = f"{path}: the first line ({', '.join(names)[:80]}) has no number as the second line has"
-    raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}{hint}")
+  if header is None:
+    _check_first_line(path, kind, rows, hint)
   is_named = bool(header)
-  if header is None and (kind != TEXT) and [_may_be_names(row) for row in rows] == [True, False]:
-    message = "%s: the first line (%s) is read as a record; if it has the names of the columns, expected %s"
-    logging.warning(message, path, shown_names(names), EXPECTED)
   if not is_named:
     names = [str(number) for number in range(1, len(names) + 1)]
   if len(names) == 1:
@@ -167,15 +161,28 @@ def choose_columns(
   return Columns(path, kind, is_named, places.roles, names, places, sep_line)
 
 
+def _check_first_line(path: str, kind: str, rows: list[list[str]], hint: str) -> None:
+  """Raises a DataError, or warns, if the first of two rows, which has no known names, may have others."""
+  has_scores = [any(is_score(field) or not field.strip() for field in row) for row in rows]
+  if len(rows[0]) > 2 and has_scores == [False, True]:
+    message = f"{path}: the first line ({', '.join(rows[0])[:80]}) has no number as the second line has"
+    raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}{hint}")
+  if kind != TEXT and [_may_be_names(row) for row in rows] == [True, False]:
+    message = "%s: the first line (%s) is read as a record; if it has the names of the columns, give header=true"
+    logging.warning(message, path, shown_names(rows[0]))
+
+
 def find_header(path: str, kind: str, max_bytes: int) -> bool | None:
   """Returns whether the first line of a TSV or CSV has the names of its columns; None if that cannot be told.
 
   Names of ours are names; a number, or a sentence, is a record's.
   """
   rows, _ = first_rows(path, kind, max_bytes)
-  if not rows or not _may_be_names(rows[0]):
+  if not rows:
     return False
   _check_row_names(path, rows, any_names=True)
+  if not _may_be_names(rows[0]):
+    return False
   return True if _rivals_of(rows[0]) else None
 
 
@@ -197,7 +204,8 @@ def _check_row_names(path: str, rows: list[list[str]], any_names: bool = False) 
     problem = "has one name fewer than the rows"
   elif len(names) == 1 and _QUOTED_NAMES.fullmatch(line) and ('" "' in line or '" "' in row[0]):
     names, problem = line.split('" "'), "has names separated by blanks"
-  if problem and (any_names or _rivals_of([name.strip('"') for name in names])):
+  plain = [name.strip('"') for name in names]
+  if problem and (_rivals_of(plain) or (any_names and _may_be_names(plain))):
     expected = "expected a table as write.csv(d, 'FILE.csv', row.names=FALSE) of R writes it"
     raise DataError(f"{path}, line 1: the header {problem}; {expected}")
 

@@ -298,7 +298,7 @@ def check_columns(
   for path, has_names in found.items():
     if has_names is None:
       message = f"header: missing; the first line of {path} may have the names of the columns, or be a record"
-      raise ConfigError(f"{message}; expected header for names, noheader for a record", argument="header")
+      raise ConfigError(f"{message}; expected header=true for names, header=false for a record", argument="header")
     if has_names != found[paths[0]]:
       raise ConfigError(f"header: missing; only one of {paths[0]} and {path} has the names of the columns", "header")
   return bool(found[paths[0]])
