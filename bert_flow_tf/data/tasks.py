@@ -221,8 +221,8 @@ class DataSettings(Settings):
   stsb_gold: str | None = setting(
     None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.", named=False
   )
-  columns: tuple[str, ...] = setting(
-    (),
+  columns: tuple[str, ...] | None = setting(
+    None,
     "Columns of your own file: two sentences and their score, as question1,question2,is_duplicate; two sentences; or "
     "one. Names, or in TSV and CSV numbers from 1. Default: sentence1, sentence2 and score; or sentence, or text.",
     named=False,
@@ -252,7 +252,7 @@ def load_task(
   kinds: Iterable[str] = SCORED,
   as_published: bool = False,
   max_record_bytes: int = MAX_RECORD_BYTES,
-  columns: Sequence[str | int] | str = (),
+  columns: Sequence[str | int] | str | None = None,
   header: bool | None = None,
 ) -> TaskData:
   """Loads a task's sentence pairs.
@@ -282,12 +282,14 @@ def load_task(
     DataError: the data is missing, malformed or cannot be downloaded.
   """
   spec = find_task(name, kinds)
-  for argument, is_given in (("columns", bool(columns)), ("header", header is not None)):
-    if is_given and spec.name != "custom":
+  for argument, value in (("columns", columns), ("header", header)):
+    if value is not None and spec.name != "custom":
       raise ConfigError(f"{argument}: only the task custom has columns of your own, not {spec.name}", argument)
   if isinstance(columns, str):
     columns = columns.split(",")
-  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes, tuple(map(str, columns)), header)
+  paths = Paths(
+    data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes, tuple(map(str, columns or ())), header
+  )
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   return dataclasses.replace(spec.load(spec, paths), as_published=as_published)

@@ -41,7 +41,7 @@ def load_scored_tasks(
   split: str | None = None,
   metric: str | None = None,
   max_record_bytes: int = MAX_RECORD_BYTES,
-  columns: Sequence[str] = (),
+  columns: Sequence[str] | None = None,
   header: bool | None = None,
 ) -> list[TaskData]:
   """Loads tasks, each with the evaluated split alone; None for the task's. Pairs of `custom` may have no gold."""

@@ -60,7 +60,7 @@ class Columns:
     names: names of all columns; numbers if they have no names.
     places: the roles of a pair without names, with their check; None for other columns.
     sep_line: line of the file that gives the separator, such as "sep=;"; "" without.
-    rivals: {role: names of the columns that may have it}, of roles for which there are several.
+    candidates: {role: the columns that may have it by their names}; the first of them has it.
   """
 
   path: str
@@ -70,7 +70,7 @@ class Columns:
   names: Sequence[str]
   places: Places | None = None
   sep_line: str = ""
-  rivals: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  candidates: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
   def __str__(self) -> str:
     """Number and names of the columns, for errors."""
@@ -81,8 +81,8 @@ class Columns:
   def check(self, roles: Iterable[str], hint: str = "") -> None:
     """Raises a DataError if several columns may have one of the roles, or columns without names other content."""
     for role in roles:
-      if len(self.rivals.get(role, ())) > 1:
-        found = f"the columns {listed([name[:40] for name in self.rivals[role]])} may each be the {role}"
+      if len(self.candidates.get(role, ())) > 1:
+        found = f"the columns {listed([name[:40] for name in self.candidates[role]])} may each be the {role}"
         raise DataError(f"{self.path}: {found}; expected one of them{hint}")
     if self.places is not None:
       self.places.check(self.path)
@@ -134,12 +134,12 @@ def choose_columns(
   if not any(rows):
     raise DataError(f"{path} is empty; expected sentences")
   names = rows[0]
-  rivals = _rivals_of(names)
-  roles = {role: columns[0] for role, columns in rivals.items()}
+  candidates = _candidates_of(names)
+  roles = {role: columns[0] for role, columns in candidates.items()}
   if kind in (JSONL, PARQUET):
     if not roles and len(names) == 1:
       roles = {SENTENCE: names[0]}
-    return Columns(path, kind, False, roles, names, rivals=rivals)
+    return Columns(path, kind, False, roles, names, candidates=candidates)
   if header is not False:
     _check_row_names(path, rows)
   if not roles and len(names) == 1 and header is not False:
@@ -147,7 +147,7 @@ def choose_columns(
   if kind == TEXT and (len(names) > 1 or roles):
     kind = TSV
   if roles and header is not False:
-    return Columns(path, kind, True, roles, names, sep_line=sep_line, rivals=rivals)
+    return Columns(path, kind, True, roles, names, sep_line=sep_line, candidates=candidates)
   if header is None:
     _check_first_line(path, kind, rows, hint)
   is_named = bool(header)
@@ -183,7 +183,7 @@ def find_header(path: str, kind: str, max_bytes: int) -> bool | None:
   _check_row_names(path, rows, any_names=True)
   if not _may_be_names(rows[0]):
     return False
-  return True if _rivals_of(rows[0]) else None
+  return True if _candidates_of(rows[0]) else None
 
 
 def _may_be_names(row: Sequence[str]) -> bool:
@@ -205,7 +205,7 @@ def _check_row_names(path: str, rows: list[list[str]], any_names: bool = False) 
   elif len(names) == 1 and _QUOTED_NAMES.fullmatch(line) and ('" "' in line or '" "' in row[0]):
     names, problem = line.split('" "'), "has names separated by blanks"
   plain = [name.strip('"') for name in names]
-  if problem and (_rivals_of(plain) or (any_names and _may_be_names(plain))):
+  if problem and (_candidates_of(plain) or (any_names and _may_be_names(plain))):
     expected = "expected a table as write.csv(d, 'FILE.csv', row.names=FALSE) of R writes it"
     raise DataError(f"{path}, line 1: the header {problem}; {expected}")
 
@@ -222,7 +222,7 @@ def _check_separator(path: str, kind: str, line: str) -> None:
       continue
     mend = f"; {mend_separator(separator)}" if kind == CSV else ""
     as_text = "" if separator == "\t" else "; in a file whose name ends in .txt each line is a sentence"
-    if " " not in "".join(fields) and _rivals_of(fields):
+    if " " not in "".join(fields) and _candidates_of(fields):
       message = f"{path}, line 1: the names of the columns are separated by {name}"
       _check_encoding(path)
       raise DataError(f"{message}; expected {expected}{mend}")
@@ -323,7 +323,7 @@ def check_json_lines(path: str) -> None:
       raise DataError(f"{path}: a JSON array; {JSON_LINES}")
 
 
-def _rivals_of(names: Sequence[str]) -> dict[str, list[str]]:
+def _candidates_of(names: Sequence[str]) -> dict[str, list[str]]:
   """Returns {role: the columns that may have it} by their names; those of a pair, if it is one, else the sentence."""
   known: dict[str, list[str]] = {}
   # A name without blanks and underscores counts before one with them.
