@@ -254,9 +254,11 @@ def test_a_first_line_that_may_have_names_asks_for_the_header(file):
       search(path, column="2", header=header)[0][1] == first[0] == dedupe(path, column="2", header=header).texts[0][0]
     )
     assert fit(path, columns=["2", "3"], header=header).sentences_a[0] == first[0]
-  # A sentence, a number or repeated fields are no names.
-  for first in ("A man eats.,B", "1,B", "A man in the park,B", "B,B"):
+  # A sentence, a number, a date or repeated fields are no names.
+  for first in ("A man eats.,B", "1,B", "A man in the park,B", "B,B", "2024-05-06,B", "nan,B"):
     assert records.read_pairs(file(f"{first}\nA.,B.\n", "a.csv"), ["1", "2"]).texts[0] == first.split(",")
+  with rejected(ConfigError, "header"):  # in a .txt, quotation marks are text
+    search(file('"id"\t"text"\n"1"\t"Who is he?"\n', "a.txt"), column="2")
   # Of several files, all have a header or none has.
   paths = [file("text,n\nA.,1\n", "a.csv"), file("B.,2\n", "b.csv")]
   with rejected(ConfigError, "header", match="only one of"):

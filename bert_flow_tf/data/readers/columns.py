@@ -83,7 +83,7 @@ class Columns:
     for role in roles:
       if len(self.candidates.get(role, ())) > 1:
         found = f"the columns {listed([name[:40] for name in self.candidates[role]])} may each be the {role}"
-        raise DataError(f"{self.path}: {found}; expected one of them{hint}")
+        raise DataError(f"{self.path}: {found}; expected one of them, and other names for the others{hint}")
     if self.places is not None:
       self.places.check(self.path)
 
@@ -188,9 +188,13 @@ def find_header(path: str, kind: str, max_bytes: int) -> bool | None:
 
 def _may_be_names(row: Sequence[str]) -> bool:
   """Returns whether the fields of a first line may be the names of columns: short, different, and no numbers."""
-  names = [field.strip() for field in row]
-  is_name = [not name or (_NAME.fullmatch(name) is not None and not is_score(name)) for name in names]
-  return all(is_name) and any(names) and len(set(names)) == len(names)
+  names = [field.strip(' "') for field in row]
+  return any(names) and len(set(names)) == len(names) and all(not name or _is_name(name) for name in names)
+
+
+def _is_name(field: str) -> bool:
+  has_letter = any(character.isalpha() for character in field)
+  return has_letter and _NAME.fullmatch(field) is not None and not is_score(field)
 
 
 def _check_row_names(path: str, rows: list[list[str]], any_names: bool = False) -> None:
@@ -295,16 +299,20 @@ def keys_of(paths: Iterable[str], max_bytes: int = MAX_RECORD_BYTES, wanted: Seq
   bad: DataError | None = None
   for path in paths:
     check_json_lines(path)
+    missing = list(wanted)
     with contextlib.closing(open_reader(path, InputFormat(JSONL, max_bytes=max_bytes), [])) as reader:
       for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
         try:
-          reader.checked(record, number, reader.row)
+          found = reader.checked(record, number, reader.row)
         except DataError as error:
           bad = bad or error
-        if wanted and all(has_name(name, reader.names) for name in wanted):
+          continue
+        missing = [name for name in missing if not has_name(name, found)]
+        if wanted and not missing:
           break
       keys |= dict.fromkeys(reader.names)
-    lacking[path] = [name for name in wanted if reader.names and not has_name(name, reader.names)]
+      if reader.names:
+        lacking[path] = missing
   if bad and not keys:
     raise bad
   for path, names in lacking.items():
