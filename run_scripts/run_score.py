@@ -39,6 +39,14 @@ def define_flags() -> None:
   text_flags.define_output_flag("File with the further column; it may be the input")
 
 
+def fitted_pairs(path: str, a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
+  """Returns the pairs that --calibration is fitted on: as in `fit`, those without an empty sentence."""
+  if FLAGS.calibration is None:
+    return a, b
+  pairs = with_text(SentencePairs.without_gold(a, b), path)
+  return list(pairs.sentences_a), list(pairs.sentences_b)
+
+
 def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
@@ -57,14 +65,6 @@ def main() -> None:
     is_pair = first.strip() and second.strip()
     column.append(float(cosine) if is_pair else None)
   text_flags.write_output(read.content(range(len(a)), COLUMN, column))
-
-
-def fitted_pairs(path: str, a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
-  """Returns the pairs that --calibration is fitted on: as in `fit`, those without an empty sentence."""
-  if FLAGS.calibration is None:
-    return a, b
-  pairs = with_text(SentencePairs.without_gold(a, b), path)
-  return list(pairs.sentences_a), list(pairs.sentences_b)
 
 
 console = runner.command(define_flags, main, resumes=False)
