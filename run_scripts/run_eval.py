@@ -46,8 +46,8 @@ def define_flags():
   flags.DEFINE_string(
     "predictions",
     None,
-    "File of similarities, in place of an encoder: a TSV with the columns gold and one or more methods, as "
-    "test_results.tsv; or with --task one similarity per line.",
+    "File of similarities, in place of an encoder: with the columns gold (or score, or label) and one or more "
+    "methods, as test_results.tsv or a file that bert-flow score wrote; or with --task one similarity per line.",
   )
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split. Default: the task's.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "Score. Default: the task's, or correlation.")
