@@ -28,6 +28,8 @@ _GOLD, _SIMILARITY = "gold", "similarity"
 _GOLDS = (SCORE, "label")
 # Columns of test_results.tsv without similarities.
 _NO_METHODS = ("index", *PAIR)
+# The smallest number of rows that are numbered from 0.
+_MIN_ROWS = 3
 # Names of columns of ids and row numbers; pandas writes its index without a name, or reads it as "Unnamed: 0".
 _ID_WORDS = r"[pq]?id|docid|index|idx|row|nr|rownames?|unnamed: \d+|.*[ _.-](id|index|idx|level_\d+__)"
 _IDS = re.compile(rf"|(?i:{_ID_WORDS})|.*[a-z]ID")
@@ -183,7 +185,7 @@ def _methods(path, columns):
     contents = {name: _content(columns[name]) for name in methods}
     methods = [name for name, content in contents.items() if content.numbers and content.numbers >= content.texts]
     # The numbers of rows are no similarities if there are others.
-    methods = [name for name in methods if not contents[name].has_ids()] or methods
+    methods = [name for name in methods if not contents[name].has_ids(_MIN_ROWS)] or methods
   others = [name for name in unknown if name not in methods]
   if others:
     logging.info("%s: %s left out as no similarities: %s", path, counted(len(others), "column"), shown_names(others))

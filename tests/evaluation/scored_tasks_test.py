@@ -80,6 +80,7 @@ def test_ids_and_text_are_no_methods(tmp_path, separator, caplog):
     "Unnamed: 0": range(5),
     "pair_ID": range(5),
     "numbers": range(1, 6),
+    "from 0": range(5),
     "split": ["test"] * 5,
     "index": range(5),
   }
@@ -87,7 +88,8 @@ def test_ids_and_text_are_no_methods(tmp_path, separator, caplog):
   path.write_text(table(separator, {**ids, "gold": GOLD, "mine": MINE, "other": MINE[::-1]}))
   assert list(scored(path)) == ["mine", "other"] and scored(path)["mine"] == expected()
   assert (
-    "6 columns left out as no similarities: (without a name), id, Unnamed: 0, pair_ID, numbers, split" in caplog.text
+    "7 columns left out as no similarities: (without a name), id, Unnamed: 0, pair_ID, numbers, from 0, split"
+    in caplog.text
   )
   # Integers in their order may be similarities where there are no others.
   path.write_text(table(separator, {"gold": GOLD, "mine": range(1, 6)}))

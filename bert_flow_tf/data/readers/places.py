@@ -101,14 +101,14 @@ class Column:
       self._last = value
       self._integers.add(value)
 
-  def has_ids(self) -> bool:
-    """Returns whether the fields are integers that are numbers of rows, or all different."""
+  def has_ids(self, from_0: int = _MIN_FROM_0) -> bool:
+    """Returns whether the fields are integers that are numbers of rows, from 0 at least `from_0`, or all different."""
     count = len(self._integers)
     if count < self.numbers_or_blank + self.texts:
       return False
     least = _MIN_ROW_NUMBERS
     if 0 in self._integers:
-      least = _MIN_FROM_0
+      least = from_0
     return count >= _MIN_IDS or (self._is_increasing and count >= least)
 
 
