@@ -117,8 +117,11 @@ ARCHIVES = {
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archive_is_no_text(file, name):
   path = file(ARCHIVES[name], name)
-  for read in (*OF_SENTENCES, *OF_PAIRS, score_predictions, frequencies):
-    with pytest.raises(DataError, match=r"archive|Arrow|packed by|database|PDF|Avro|Parquet|NUL") as raised:
+  readers = [*OF_SENTENCES, *OF_PAIRS, score_predictions]
+  if name != "k.csv":  # a Parquet file has a NUL byte in its first line
+    readers.append(frequencies)
+  for read in readers:
+    with pytest.raises(DataError, match="archive|Arrow|packed by|database|PDF|Avro|Parquet") as raised:
       read(path)
     assert "\n" not in str(raised.value) and str(raised.value).count("; expected") == 1
 
