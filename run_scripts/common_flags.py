@@ -83,9 +83,12 @@ def settings(cls: type[SettingsClass]) -> SettingsClass:
   return cls(**values)
 
 
-def define_data_flags() -> None:
-  """Defines the flags of a task's files."""
-  define_settings(DataSettings, ("data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes"))
+def define_data_flags(own_file: bool = False) -> None:
+  """Defines the flags of a task's files; `own_file`: with the columns of a file of `custom`."""
+  names = ["data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes"]
+  if own_file:
+    names += ["columns", "header"]
+  define_settings(DataSettings, names)
 
 
 def take_task_file(arguments: list[str]) -> None:

@@ -33,21 +33,21 @@ if typing.TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 
-_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes", "split"]
+_DATA_FLAGS = ["data_dir", "tfds_data_dir", "stsb_gold", "max_record_bytes", "columns", "header", "split"]
 
 
 def define_flags():
   """Defines the flags of this runner."""
   flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(task_names())}.")
   flags.DEFINE_alias("task_name", "task")
-  common_flags.define_data_flags()
+  common_flags.define_data_flags(own_file=True)
   common_flags.define_encoder_flags()
   common_flags.define_calibration_flags(several=True)
   flags.DEFINE_string(
     "predictions",
     None,
-    "File of similarities, in place of an encoder: a TSV with the columns gold and one or more methods, as "
-    "test_results.tsv; or with --task one similarity per line.",
+    "File of similarities, in place of an encoder: with the columns gold (or score, or label) and one or more "
+    "methods, as test_results.tsv or a file that bert-flow score wrote; or with --task one similarity per line.",
   )
   flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split. Default: the task's.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "Score. Default: the task's, or correlation.")
@@ -86,7 +86,8 @@ def load_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
-  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, FLAGS.max_record_bytes)
+  own_file = (FLAGS.max_record_bytes, FLAGS.columns, FLAGS.header)
+  tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, *own_file)
   if folder is not None:
     folder.check([task.spec.name for task in tasks])
   return tasks

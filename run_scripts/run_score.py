@@ -13,6 +13,8 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.data.custom import with_text
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers import records
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner, text_flags
@@ -37,6 +39,14 @@ def define_flags() -> None:
   text_flags.define_output_flag("File with the further column; it may be the input")
 
 
+def fitted_pairs(path: str, a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
+  """Returns the pairs that --calibration is fitted on: as in `fit`, those without an empty sentence."""
+  if FLAGS.calibration is None:
+    return a, b
+  pairs = with_text(SentencePairs.without_gold(a, b), path)
+  return list(pairs.sentences_a), list(pairs.sentences_b)
+
+
 def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
@@ -47,7 +57,7 @@ def main() -> None:
     raise ConfigError(f"input={path}: already has a column {COLUMN!r}; remove or rename it", "input")
   text_flags.check_output_kind(read.kind, path)
   a, b = map(list, zip(*read.texts, strict=True))
-  model = text_flags.load_text_model((a, b))
+  model = text_flags.load_text_model(fitted_pairs(path, a, b))
   cosines = model.similarity(a, b, FLAGS.predict_batch_size, show_progress_bar=True)
   # An empty cell is similar to nothing.
   column = []

@@ -70,7 +70,7 @@ def define_flags() -> None:
   flags.DEFINE_string("senteval_tasks", "", "SentEval's names of tasks, with commas; default: those whose data exists.")
   for name, (default, reason) in _WITHOUT_MEANING.items():
     _DEFINE[type(default)](name, default, f"Without meaning: {reason}.")
-  common_flags.define_data_flags()
+  common_flags.define_data_flags(own_file=True)
   common_flags.define_settings(SiameseEmbedding)
   names = [field.name for field in dataclasses.fields(SiameseSettings)]
   names.remove("worker_wait_seconds")  # an encoder is trained on one machine
@@ -154,7 +154,7 @@ def main() -> None:
     data.stsb_gold,
     KINDS,
     as_published=settings.as_published,
-    max_record_bytes=data.max_record_bytes,
+    **data.own_file,
   )
   if task.spec.packaged and data.data_dir:
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files, another task does", "data_dir")

@@ -89,7 +89,8 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
       expected = storage.expected_file(storage.absolute(pattern), files)
       raise ConfigError(f"input={pattern}: a folder; expected {expected}", argument="input")
     if not matches:
-      raise ConfigError(f"input={pattern}: no such file; expected files or globs", argument="input")
+      expected = "expected files, or globs, whose * leaves out names that begin with _ or ."
+      raise ConfigError(f"input={pattern}: no such file; {expected}", argument="input")
     paths.update(dict.fromkeys(matches))
   return list(paths)
 

@@ -10,13 +10,11 @@ from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.data.readers.binary import KINDS, import_parquet
-from bert_flow_tf.data.readers.columns import check_json_lines
-from bert_flow_tf.data.readers.records import has_header, sentence_format
+from bert_flow_tf.data.readers.records import check_columns, sentence_format
 from bert_flow_tf.data.readers.text import (
   BAD,
   CSV,
   EMBED,
-  JSONL,
   MAX_RECORD_BYTES,
   PARQUET,
   SKIP,
@@ -106,19 +104,18 @@ class JobSettings(Settings):
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind == PARQUET:
       import_parquet("input")
-    for path in paths:
-      if kind == JSONL:
-        check_json_lines(path)
     # If no column is given, the names of the columns tell it. A text has columns only if its first line has several.
     column, header, width = self.column, self.header, None
     if column is None and kind == TFRECORD:
       raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
     if column is None and (kind != TEXT or self.input_format is None):
       hint = "; --column names it, or --input_format=text takes lines"
-      inferred = sentence_format(paths[0], kind, header, hint=hint, max_bytes=self.max_record_bytes)
+      # Spark may write an empty first file.
+      first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
+      inferred = sentence_format(first, kind, header, hint=hint, max_bytes=self.max_record_bytes, others=others)
       kind, column, header, width = inferred.kind, inferred.column, inferred.header, inferred.width
     columns = {"column": column, "id_column": self.id_column}
-    header = kind in (TSV, CSV) and has_header(columns.items(), header)
+    header = check_columns(paths, kind, columns.items(), header, self.max_record_bytes)
     return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes, width)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -11,12 +12,18 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns, shown_names
 from bert_flow_tf.data.readers.lines import read_number
 from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, is_score
-from bert_flow_tf.data.readers.records import Records, read_records
-from bert_flow_tf.data.readers.text import EMBED, MAX_RECORD_BYTES, SKIP, InputFormat
+from bert_flow_tf.data.readers.records import Records, check_columns, read_records
+from bert_flow_tf.data.readers.text import EMBED, MAX_RECORD_BYTES, SKIP, TEXT, TSV, InputFormat, kind_of
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 
+Roles = Mapping[str, str]
+# {number of columns that were given: their roles}
+_ROLES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
+_HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
+# Scores as pandas writes bool.
+_WORDS = {"true": "1", "false": "0"}
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
@@ -26,7 +33,7 @@ def load(spec: TaskSpec, paths: Paths) -> TaskData:
   if paths.data_dir is None:
     message = "data_dir: missing; the task custom needs a file of sentences, pairs or scored pairs"
     raise ConfigError(message, argument="data_dir")
-  pairs, source = read_pairs(paths.data_dir, paths.max_record_bytes)
+  pairs, source = read_pairs(paths.data_dir, paths.max_record_bytes, paths.columns, paths.header, _HINT)
   if np.isnan(pairs.scores).all():
     return TaskData(spec, {"train": pairs}, source)
   scale = (np.nanmin(pairs.scores), np.nanmax(pairs.scores))
@@ -39,40 +46,66 @@ def pair_up(sentences: list[str]) -> SentencePairs:
   return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 
 
-def read_pairs(path: str | os.PathLike, max_bytes: int = MAX_RECORD_BYTES) -> tuple[SentencePairs, str]:
+def read_pairs(
+  path: str | os.PathLike,
+  max_bytes: int = MAX_RECORD_BYTES,
+  columns: Sequence[str] = (),
+  header: bool | None = None,
+  hint: str = "",
+) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
-  `choose_columns` says which columns are sentences, pairs and scores; other columns are ignored. A score is empty for
-  a pair without gold. Empty single sentences are skipped, and pairs with an empty sentence.
+  `columns` name the sentence, the pair, or the pair and its score; without them `choose_columns` does, which describes
+  `header` and `hint`, too. Other columns are ignored. A score is empty for a pair without gold. Empty single sentences
+  are skipped, and pairs with an empty sentence.
   """
   name = os.fspath(path)
-  columns = choose_columns(name, max_bytes=max_bytes)
-  if not columns.roles:
-    raise DataError(f"{name}: has {columns}, expected {EXPECTED}")
-  columns.check_pair()
-  unread = [column for column in columns.names if column not in columns.roles.values()]
-  if unread:
-    logging.warning("%s: %s not read: %s", name, counted(len(unread), "column"), shown_names(unread))
-  if SENTENCE in columns.roles:
-    input_format = InputFormat(
-      columns.kind, columns.roles[SENTENCE], header=columns.header, empty=SKIP, max_bytes=max_bytes
-    )
+  if columns:
+    kind, roles, is_header = _named_columns(name, columns, header, max_bytes)
+  else:
+    kind, roles, is_header = _found_columns(name, header, max_bytes, hint)
+  if SENTENCE in roles:
+    input_format = InputFormat(kind, roles[SENTENCE], header=is_header, empty=SKIP, max_bytes=max_bytes)
     sentences = [text for (text,) in read_records(name, input_format).texts]
     return pair_up(sentences), f"{counted(len(sentences), 'sentence')} of {name}"
-  roles = [role for role in (*PAIR, SCORE) if role in columns.roles]
-  input_format = InputFormat(columns.kind, header=columns.header, empty=EMBED, max_bytes=max_bytes)
-  records = read_records(name, input_format, [columns.roles[role] for role in roles])
+  input_format = InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes)
+  records = read_records(name, input_format, [roles[role] for role in (*PAIR, SCORE) if role in roles])
   first, second, *others = map(list, zip(*records.texts, strict=True))
   if others:
-    pairs = _with_text(SentencePairs(first, second, _scores(records, others[0])), name)
+    pairs = with_text(SentencePairs(first, second, scores_of(records, others[0])), name)
     return pairs, f"{counted(len(pairs), 'scored pair')} of {name}"
   if all(map(is_score, first)) or all(map(is_score, second)):
     raise DataError(f"{name}: one of the 2 columns has only numbers; expected {EXPECTED}")
-  pairs = _with_text(SentencePairs.without_gold(first, second), name)
+  pairs = with_text(SentencePairs.without_gold(first, second), name)
   return pairs, f"{counted(len(pairs), 'unscored pair')} of {name}"
 
 
-def _with_text(pairs: SentencePairs, path: str) -> SentencePairs:
+def _named_columns(path: str, names: Sequence[str], header: bool | None, max_bytes: int) -> tuple[str, Roles, bool]:
+  """Returns kind of a file, {role: column} of the columns that were given, and whether there is a header."""
+  roles = _ROLES.get(len(names))
+  if roles is None or len(set(names)) < len(names):
+    expected = "expected a sentence, two sentences, or two and their score, as in question1,question2,is_duplicate"
+    raise ConfigError(f"columns={','.join(names)}: {expected}", argument="columns")
+  kind = kind_of(path)
+  if kind == TEXT:
+    kind = TSV
+  given = [("columns", name) for name in names]
+  return kind, dict(zip(roles, names, strict=True)), check_columns([path], kind, given, header, max_bytes)
+
+
+def _found_columns(path: str, header: bool | None, max_bytes: int, hint: str) -> tuple[str, Roles, bool]:
+  """Returns kind of a file, {role: column} by `choose_columns`, and whether there is a header; logs other columns."""
+  columns = choose_columns(path, header=header, max_bytes=max_bytes, hint=hint)
+  if not columns.roles:
+    raise DataError(f"{path}: has {columns}, expected {EXPECTED}{hint}")
+  columns.check(columns.roles, hint)
+  unread = [column for column in columns.names if column not in columns.roles.values()]
+  if unread:
+    logging.warning("%s: %s not read: %s%s", path, counted(len(unread), "column"), shown_names(unread), hint)
+  return columns.kind, columns.roles, columns.header
+
+
+def with_text(pairs: SentencePairs, path: str) -> SentencePairs:
   """Returns the pairs of which both sentences have text; warns of the number of others."""
   has_text = [bool(a.strip() and b.strip()) for a, b in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
   if all(has_text):
@@ -84,10 +117,11 @@ def _with_text(pairs: SentencePairs, path: str) -> SentencePairs:
   return pairs.take(np.flatnonzero(has_text))
 
 
-def _scores(records: Records, fields: list[str]) -> np.ndarray:
-  """Returns the scores in a column, float64 [n], NaN for an empty field; numbers may have a decimal comma."""
+def scores_of(records: Records, fields: list[str]) -> np.ndarray:
+  """Returns the scores in a column, float64 [n], NaN for an empty field; true is 1, and 3,5 is 3.5."""
   scores = np.full(len(fields), np.nan)
   for row, field in enumerate(fields):
+    field = _WORDS.get(field.strip().lower(), field)
     if _DECIMAL_COMMA.fullmatch(field):
       field = field.replace(",", ".")
     if field.strip():

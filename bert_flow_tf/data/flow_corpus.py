@@ -86,7 +86,8 @@ def load_flow_corpus(
 
 def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
   """Loads the evaluated task and the corpus of the fit that the settings choose."""
-  task = load_task(data.task, data.data_dir, data.tfds_data_dir, data.stsb_gold, max_record_bytes=data.max_record_bytes)
+  paths = (data.data_dir, data.tfds_data_dir, data.stsb_gold)
+  task = load_task(data.task, *paths, **data.own_file)
   name, use_full = corpus.flow_corpus, corpus.use_full_for_training
   if name is not None and use_full is not None:
     message = f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class Paths:
   stsb_gold: Any = None
   as_published: bool = False
   max_record_bytes: int = MAX_RECORD_BYTES
+  columns: Sequence[str] = ()
+  header: bool | None = None
 
   def __post_init__(self) -> None:
     for argument in ("data_dir", "tfds_data_dir", "stsb_gold"):

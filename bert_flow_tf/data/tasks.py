@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bert_flow_tf.data import custom, nli, semeval, stsb
@@ -221,6 +221,15 @@ class DataSettings(Settings):
   stsb_gold: str | None = setting(
     None, "The benchmark's sts-test.csv, for STS-B from TensorFlow Datasets.", named=False
   )
+  columns: tuple[str, ...] | None = setting(
+    None,
+    "Columns of your own file: two sentences and their score, as question1,question2,is_duplicate; two sentences; or "
+    "one. Names, or in TSV and CSV numbers from 1. Default: sentence1, sentence2 and score; or sentence, or text.",
+    named=False,
+  )
+  header: bool | None = setting(
+    None, "Whether the first line of your own TSV or CSV names its columns. Default: by the names.", named=False
+  )
   max_record_bytes: int = setting(
     MAX_RECORD_BYTES,
     "Longest line or record of your own file in bytes; a longer one is an error.",
@@ -228,6 +237,11 @@ class DataSettings(Settings):
     minimum=1,
     maximum=1 << 30,
   )
+
+  @property
+  def own_file(self) -> dict[str, Any]:
+    """Arguments of `load_task` about the file of `custom`."""
+    return {"max_record_bytes": self.max_record_bytes, "columns": self.columns, "header": self.header}
 
 
 def load_task(
@@ -238,6 +252,8 @@ def load_task(
   kinds: Iterable[str] = SCORED,
   as_published: bool = False,
   max_record_bytes: int = MAX_RECORD_BYTES,
+  columns: Sequence[str | int] | str | None = None,
+  header: bool | None = None,
 ) -> TaskData:
   """Loads a task's sentence pairs.
 
@@ -253,6 +269,10 @@ def load_task(
       has the label 0 or contradiction in a training, and pairs of MNLI's dev split have the first annotator's label in
       place of the agreed label.
     max_record_bytes: longest line or record of the file of `custom`; a longer one is an error.
+    columns: columns of the file of `custom`, as ("question1", "question2", "is_duplicate"): two sentences and their
+      score, two sentences, or one. Names, or in TSV and CSV numbers from 1; or all of them with commas between. Without
+      them, sentence1, sentence2 and score, or sentence, or text (docs/commands.md).
+    header: whether the first line of a TSV or CSV of `custom` has the names of its columns; None: if they are known.
 
   Returns:
     TaskData.
@@ -262,7 +282,14 @@ def load_task(
     DataError: the data is missing, malformed or cannot be downloaded.
   """
   spec = find_task(name, kinds)
-  paths = Paths(data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes)
+  for argument, value in (("columns", columns), ("header", header)):
+    if value is not None and spec.name != "custom":
+      raise ConfigError(f"{argument}: only the task custom has columns of your own, not {spec.name}", argument)
+  if isinstance(columns, str):
+    columns = columns.split(",")
+  paths = Paths(
+    data_dir, tfds_data_dir, stsb_gold, as_published, max_record_bytes, tuple(map(str, columns or ())), header
+  )
   if stsb_gold is not None and spec.kind == CLASSES:
     raise ConfigError(f"stsb_gold={stsb_gold}: only STS-B uses it, {spec.name} does not", argument="stsb_gold")
   return dataclasses.replace(spec.load(spec, paths), as_published=as_published)

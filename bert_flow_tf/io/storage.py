@@ -4,6 +4,7 @@ import contextlib
 import functools
 import glob
 import io
+import itertools
 import os
 import shutil
 import sys
@@ -32,7 +33,11 @@ def absolute(path: str) -> str:
 
 
 def find(pattern: str) -> list[str]:
-  """Returns the sorted paths of the files that match a glob; `**` matches folders at any depth."""
+  """Returns the sorted paths of the files that match a glob; `**` matches folders at any depth.
+
+  Names that begin with _ or . are left out, as of the files that Spark and other programs put next to their output,
+  unless the glob begins with the same mark.
+  """
   if pattern in _STANDARD_INPUT:
     return [pattern]
   pattern = absolute(pattern)
@@ -41,12 +46,21 @@ def find(pattern: str) -> list[str]:
   names = [name]
   if not system.isfile(name):
     names = glob.glob(name, recursive=True) if is_local(pattern) else system.glob(name)
+    names = [found for found in names if not _is_hidden(found, name)]
   paths = []
   for name in sorted(names):
     # Folders are left out, and pipes, which could be read only once.
     if system.isfile(name):
       paths.append(name if is_local(pattern) else system.unstrip_protocol(name))
   return paths
+
+
+def _is_hidden(path, pattern):
+  """Returns whether a path that matches a glob has a name that begins with _ or ., where the glob has another one."""
+  parts = pattern.split("/")
+  fixed = len(list(itertools.takewhile(lambda part: not glob.has_magic(part), parts)))
+  marks = {"_", "."} - {part[:1] for part in parts[fixed:]}
+  return any(part[:1] in marks for part in path.split("/")[fixed:])
 
 
 def stat(path: str) -> tuple[int, float] | None:

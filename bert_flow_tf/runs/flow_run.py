@@ -54,6 +54,8 @@ class FlowRunSettings:
     others = {}
     if task == "custom":
       others["data_dir"] = os.path.abspath(str(self.data.data_dir))
+      if self.data.columns:
+        others["columns"] = ",".join(self.data.columns)
     parts = self._published_parts(task) if self.run.name_as_published else self._parts(task)
     return experiment_name(parts, self.data, self.corpus, self.embedding, self.flow, self.run, **others)
 

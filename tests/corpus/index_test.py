@@ -117,6 +117,23 @@ def test_inputs_by_globs(tmp_path, monkeypatch):
       find("a.txt", pattern)
 
 
+def test_a_glob_leaves_out_hidden_files_and_markers(tmp_path, monkeypatch):
+  names = ["out/part-0.json", "out/sub/part-1.json", "_data/a.json"]
+  hidden = ["out/_SUCCESS", "out/.part-0.json.crc", "out/._a.json", "out/_metadata", "out/_temporary/0/part-2.json"]
+  for name in [*names, *hidden]:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).touch()
+  monkeypatch.chdir(tmp_path)
+  find = lambda *patterns: [os.path.relpath(path) for path in find_inputs(patterns)]  # noqa: E731
+  assert find("out/*") == names[:1] and find("out/**") == names[:2]
+  assert find(f"file://{tmp_path}/out/*") == [f"file:{tmp_path}/out/part-0.json"]
+  # What is named itself is read, and so is a folder or a mark in the glob.
+  assert find("out/_SUCCESS") == ["out/_SUCCESS"] and find("_data/*") == names[2:] == find("_d*/*.json")
+  assert find("out/_*") == ["out/_SUCCESS", "out/_metadata"]
+  with rejected(ConfigError, "input", match="leaves out names that begin with _ or"):
+    find("out/?SUCCESS")
+
+
 def test_changed_files(tmp_path):
   path = tmp_path / "a.txt"
   path.write_text("one\ntwo\nthree\n")

@@ -182,7 +182,7 @@ def test_good_records(tmp_path, raw, arguments, expected):
     ("7,a".encode("utf-16"), {**CSV, "header": False, "columns": ("1",)}, "not UTF-8"),
     (b"id,text\n7,a\0\n", CSV, "not text"),
     (b'id,text\n7,"' + b"word\n" * 30 + b'"\n', {**CSV, "max_bytes": 100}, "too long"),
-    (b'{"text": "a"}', JSON, "columns"),
+    (b'{"text": "a"}', JSON, "bad id"),
     (b'{"id": 7, "text": 3}', JSON, "columns"),
     (b'{"id": null, "text": "a"}', JSON, "bad id"),
     (b'{"id": 7, "text": "' + LATIN_1 + b'"}', JSON, "not UTF-8"),

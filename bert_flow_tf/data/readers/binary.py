@@ -65,12 +65,22 @@ class ParquetReader(Reader[tuple[object, ...]]):
         shown = ", ".join(name[:40] for name in self.names[:20])
         raise DataError(f"{path}: {self.names.count(key)} columns {name!r} ({shown}), expected exactly 1")
 
+  def _check_text(self) -> None:
+    """Raises a DataError if the sentence's column has dates, times, decimals or records."""
+    import pyarrow as pa
+
+    for key in self._keys[: not self.any_type]:
+      kind = self._table.schema_arrow.field(key).type
+      if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_nested(kind):
+        raise DataError(f"{self.path}: column {key!r} has values of the type {str(kind)[:80]}, expected text")
+
   @property
   def position(self) -> int:
     """0: its parts are read in any order."""
     return 0
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[tuple[object, ...] | TextError, int]]:
+    self._check_text()
     # Leave out the groups of rows before the first record.
     before, groups = number - 1, []
     for group in range(self._table.num_row_groups):
@@ -87,7 +97,7 @@ class ParquetReader(Reader[tuple[object, ...]]):
         before -= len(batch) - len(rest)
         columns = [_values(rest.column(name)) for name in names]
         for values in zip(*columns, strict=True):
-          size = len(values[0]) if isinstance(values[0], bytes) else 0
+          size = len(values[0]) if values and isinstance(values[0], bytes) else 0
           record: tuple[object, ...] | TextError = values
           if size > self._format.max_bytes:
             record = too_long(f"the sentence has {size} bytes", self._format.max_bytes)
@@ -95,7 +105,7 @@ class ParquetReader(Reader[tuple[object, ...]]):
 
   def fields(self, record: tuple[object, ...]) -> list[str]:
     """See `Reader.fields`."""
-    return texts_of(self._columns, record)
+    return texts_of(self._columns, record, self.any_type)
 
   @contextlib.contextmanager
   def _arrow_errors(self) -> Iterator[None]:
@@ -108,13 +118,15 @@ class ParquetReader(Reader[tuple[object, ...]]):
 
 
 def _values(column):
-  """Returns the values of an Arrow array as a list, text as bytes, which in a damaged file need not be UTF-8."""
+  """Returns the values of an Arrow array as a list; text, which may be damaged, and dates as bytes."""
   import pyarrow as pa
 
   if pa.types.is_dictionary(column.type):
     column = column.dictionary_decode()
   if pa.types.is_string_view(column.type):
     column = column.cast(pa.large_string())
+  if any(is_kind(column.type) for is_kind in (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp)):
+    column = column.cast(pa.string())  # Python has no nanoseconds
   if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
     column = column.cast(pa.large_binary())
   return column.to_pylist()

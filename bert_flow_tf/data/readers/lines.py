@@ -1,9 +1,11 @@
 """Lines of a text file, plain, gzipped or in a zip archive; each error names the file and the line."""
 
+import contextlib
 import gzip
 import math
 import os
 import pathlib
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -26,9 +28,20 @@ _NO_TEXT = {
   b"ARROW1\0\0": _ARROW,
   b"\xff\xff\xff\xff": _ARROW,  # its stream, as of datasets' save_to_disk
   b"\x28\xb5\x2f\xfd": ("packed by zstd", "a file that is not packed, as zstd -d FILE writes it, or packed by gzip"),
+  b"\x04\x22\x4d\x18": ("packed by lz4", "a file that is not packed, as lz4 -d FILE writes it, or packed by gzip"),
+  b"\x1f\x9d\x90": ("packed by compress (.Z)", "a file that is not packed, as uncompress FILE writes it"),
+  b"LZIP\x01": ("packed by lzip", "a file that is not packed, as lzip -d FILE writes it"),
+  b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", "one of the files in it, unpacked"),
+  b"Rar!\x1a\x07": ("a RAR archive", "one of the files in it, unpacked"),
+  b"Obj\x01": ("an Avro file", "a Parquet file"),
+  b"SQLite format 3\0": ("a database of SQLite", "a table of it as CSV, as sqlite3 -csv -header FILE writes it"),
+  b"%PDF-": ("a PDF", "its text in UTF-8"),
 }
-HEAD = max(map(len, _NO_TEXT))
-GZIP_MAGIC = b"\x1f\x8b"
+# Bytes by which the kind of a file is known: a tar archive begins with this many.
+HEAD = 512
+# {how a packed file begins: its packing}
+_PACKINGS = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
+_BZIP2_BLOCKS = (b"\x31\x41\x59\x26\x53\x59", b"\x17\x72\x45\x38\x50\x90")  # the first, and the end of an empty file
 _BAD_ARCHIVE = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -50,6 +63,19 @@ def check_beginning(path: FilePath, head: bytes) -> None:
   for beginning, (kind, expected) in _NO_TEXT.items():
     if head.startswith(beginning):
       raise DataError(f"{path} is {kind}; expected {expected}")
+  if len(head) == HEAD and b"\0" in head:
+    with contextlib.suppress(tarfile.HeaderError):  # no checksum as a tar archive has it
+      tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+      raise DataError(f"{path} is a tar archive; expected one of the files in it, as tar -xf FILE unpacks them")
+
+
+def packing_of(head: bytes) -> str:
+  """Returns "gz", "bz2" or "xz" for a file that begins with `head`; "" for one that is not packed."""
+  for beginning, packing in _PACKINGS.items():
+    # A text may begin with BZh: a level and the mark of a block follow.
+    if head.startswith(beginning) and (packing != "bz2" or head[4:10] in _BZIP2_BLOCKS):
+      return packing
+  return ""
 
 
 def decode(raw: bytes, name: str) -> str:
@@ -136,8 +162,12 @@ def _raw_lines(path: FilePath) -> Iterator[bytes]:
     with opened.open("rb") as file:
       head = file.peek(HEAD)[:HEAD]
       check_beginning(path, head)
-      packed = head[:2] == GZIP_MAGIC
-      yield from gzip.GzipFile(fileobj=file) if packed else file
+      packing = packing_of(head)
+      if packing not in ("", "gz"):
+        raise DataError(f"{path} is packed by {packing}; expected a file that is not packed, or packed by gzip")
+      unpacked: Any = gzip.GzipFile(fileobj=file) if packing else file
+      check_beginning(path, unpacked.peek(HEAD)[:HEAD])
+      yield from unpacked
   except (FileNotFoundError, NotADirectoryError) as error:
     raise DataError(f"{path} does not exist; expected a text file") from error
   except IsADirectoryError as error:

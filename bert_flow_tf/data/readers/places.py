@@ -27,7 +27,7 @@ class Places:
   """
 
   def __init__(self, width: int, rows: Iterable[tuple[int, list[str]]], is_named: bool = False) -> None:
-    self._columns = [_Column() for _ in range(width)]
+    self._columns = [Column() for _ in range(width)]
     self._first: tuple[int, list[str]] = (1, [""] * width)  # the first record
     self._rows = 0
     for position, (number, row) in enumerate(rows):
@@ -70,7 +70,7 @@ class Places:
     return ""
 
 
-class _Column:
+class Column:
   """Counts of the fields of a column."""
 
   def __init__(self) -> None:
@@ -101,14 +101,14 @@ class _Column:
       self._last = value
       self._integers.add(value)
 
-  def has_ids(self) -> bool:
-    """Returns whether the fields are integers that are numbers of rows, or all different."""
+  def has_ids(self, from_0: int = _MIN_FROM_0) -> bool:
+    """Returns whether the fields are integers that are numbers of rows, from 0 at least `from_0`, or all different."""
     count = len(self._integers)
     if count < self.numbers_or_blank + self.texts:
       return False
     least = _MIN_ROW_NUMBERS
     if 0 in self._integers:
-      least = _MIN_FROM_0
+      least = from_0
     return count >= _MIN_IDS or (self._is_increasing and count >= least)
 
 

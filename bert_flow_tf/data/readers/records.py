@@ -4,13 +4,13 @@ import contextlib
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_flow_tf.data.readers.binary import import_parquet, open_reader
-from bert_flow_tf.data.readers.columns import choose_columns
+from bert_flow_tf.data.readers.columns import choose_columns, find_header, first_rows, keys_of
 from bert_flow_tf.data.readers.lines import BOM
-from bert_flow_tf.data.readers.places import PAIR, SENTENCE
+from bert_flow_tf.data.readers.places import PAIR, SENTENCE, is_score
 from bert_flow_tf.data.readers.text import (
   CSV,
   EMBED,
@@ -86,7 +86,11 @@ class Records:
 
 
 def read_records(
-  path: str, input_format: InputFormat, columns: Sequence[str] | None = None, keep_empty: bool = False
+  path: str,
+  input_format: InputFormat,
+  columns: Sequence[str] | None = None,
+  keep_empty: bool = False,
+  any_type: bool = False,
 ) -> Records:
   """Returns the records of a file; without empty ones, unless the format embeds them.
 
@@ -95,6 +99,7 @@ def read_records(
     input_format: its format.
     columns: columns to read; None for the format's columns.
     keep_empty: whether records without a sentence are kept, but for lines without anything.
+    any_type: whether the columns may have values of all types, shown as text.
 
   Raises:
     ConfigError: it has TFRecords.
@@ -108,6 +113,7 @@ def read_records(
   raw, numbers, texts = [], [], []
   blank_lines = 0
   opened = open_reader(path, input_format, columns)
+  opened.any_type = any_type
   with contextlib.closing(opened) as reader:
     records = list(reader.records(reader.start, reader.first))
     head, stored = b"", iter(range(len(records)))
@@ -168,6 +174,23 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
   return sentences
 
 
+def read_table(path: str, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Records:
+  """Returns all columns of a file of any format.
+
+  The first line of a text, TSV or CSV has their names if one of them is `known`, or none is a number.
+  """
+  kind, header = kind_of(path), None
+  if kind in (TEXT, TSV, CSV):
+    rows, _ = first_rows(path, kind, max_bytes)
+    fields = [field.strip() for row in rows[:1] for field in row]
+    header = any(field.lower() in known for field in fields) or not any(map(is_score, fields))
+  columns = choose_columns(path, kind, header, max_bytes, pairs=False)
+  if kind == TEXT:
+    kind = TSV
+  input_format = InputFormat(kind, header=bool(header), empty=EMBED, max_bytes=max_bytes)
+  return read_records(path, input_format, columns.names, any_type=True)
+
+
 def read_pairs(
   path: str,
   columns: Sequence[str] = (),
@@ -196,9 +219,9 @@ def read_pairs(
   if columns and kind not in (JSONL, PARQUET, CSV):
     kind = TSV
   if columns:
-    is_header = kind in (TSV, CSV) and has_header([("columns", column) for column in columns], header)
+    is_header = check_columns([path], kind, [("columns", column) for column in columns], header, max_bytes)
   else:
-    found = choose_columns(path, kind, header, max_bytes)
+    found = choose_columns(path, kind, header, max_bytes, hint=hint)
     columns = found.need(*PAIR, argument=argument, hint=hint)
     kind, is_header = found.kind, found.header
   return read_records(path, InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes), columns)
@@ -211,6 +234,7 @@ def sentence_format(
   argument: str = "input",
   hint: str = "",
   max_bytes: int = MAX_RECORD_BYTES,
+  others: Sequence[str] = (),
 ) -> InputFormat:
   """Returns the format of a file of sentences, by `choose_columns`; a ConfigError names the columns of another file.
 
@@ -221,8 +245,9 @@ def sentence_format(
     argument: argument of the caller that names the file, for errors.
     hint: end of an error that says how another column is named.
     max_bytes: see `InputFormat`.
+    others: see `choose_columns`.
   """
-  columns = choose_columns(path, kind, header, max_bytes, pairs=False)
+  columns = choose_columns(path, kind, header, max_bytes, pairs=False, others=others, hint=hint)
   (column,) = columns.need(SENTENCE, argument=argument, hint=hint)
   if columns.kind == TEXT:
     return InputFormat(max_bytes=max_bytes)
@@ -232,19 +257,51 @@ def sentence_format(
   return InputFormat(columns.kind, column, header=columns.header, max_bytes=max_bytes, width=width)
 
 
-def has_header(columns: Iterable[tuple[str, str | None]], header: bool | None) -> bool:
-  """Returns whether TSV or CSV files have a header, by (argument, column); a ConfigError names a wrong column."""
+def check_columns(
+  paths: Sequence[str],
+  kind: str,
+  columns: Iterable[tuple[str, str | None]],
+  header: bool | None,
+  max_bytes: int = MAX_RECORD_BYTES,
+) -> bool:
+  """Returns whether TSV or CSV files have a header; JSON lines must have the columns as keys.
+
+  Args:
+    paths: the files.
+    kind: their kind.
+    columns: (argument, column) of the columns that were given.
+    header: whether there is a header; None if it was not given.
+    max_bytes: see `InputFormat`.
+
+  Raises:
+    ConfigError: a column's number is wrong, or columns are numbers and the first line may have names.
+    DataError: no record of JSON lines has a column, or the first line is that of a table of R with names of rows.
+  """
+  given = [(name, value) for name, value in columns if value is not None]
+  if kind == JSONL:
+    keys_of(paths, max_bytes, [value for _, value in given])
+  if kind not in (TSV, CSV):
+    return False
   is_named = bool(header)
-  for name, value in columns:
-    if value is None:
-      continue
+  for name, value in given:
     if not is_number(value):
       is_named = True
       if header is False:
         raise ConfigError(f"{name}={value}: expected a column's number, as the files have no header", argument=name)
     elif int(value) < 1:
       raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
-  return is_named
+  if header is not None or not given:
+    return is_named
+  found = {path: find_header(path, kind, max_bytes) for path in paths}
+  if is_named:
+    return True
+  for path, has_names in found.items():
+    if has_names is None:
+      message = f"header: missing; the first line of {path} may have the names of the columns, or be a record"
+      raise ConfigError(f"{message}; expected header=true for names, header=false for a record", argument="header")
+    if has_names != found[paths[0]]:
+      raise ConfigError(f"header: missing; only one of {paths[0]} and {path} has the names of the columns", "header")
+  return bool(found[paths[0]])
 
 
 def _with_key(record, name, value):

@@ -3,23 +3,25 @@
 import bz2
 import contextlib
 import dataclasses
+import decimal
 import gzip
 import io
 import json
 import lzma
+import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import IO, Generic, Literal, TypeVar
 
 from bert_flow_tf.data.readers.lines import (
   BOM,
-  GZIP_MAGIC,
   HEAD,
   TextError,
   carriage_return,
   check_beginning,
   decode,
   decode_line,
+  packing_of,
 )
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import storage
@@ -36,6 +38,7 @@ _UNPACKERS: dict[str, Callable[[IO[bytes], Literal["rb"]], io.BufferedIOBase]] =
   "bz2": bz2.open,
   "xz": lzma.open,
 }
+_PARQUET_MAGIC = b"PAR1"
 UNPACKING_ERRORS = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
@@ -89,7 +92,7 @@ Parsed = TypeVar("Parsed")
 class Reader(Generic[Record]):
   """Opened file of records; the base of all readers.
 
-  The file is unpacked if its name ends in .gz, .bz2 or .xz, or if it begins as a gzip file does. Its first record has
+  The file is unpacked if its name ends in .gz, .bz2 or .xz, or if it begins as such a file does. Its first record has
   the number `first` (a header has 1) and begins at byte `start`.
 
   Args:
@@ -107,6 +110,8 @@ class Reader(Generic[Record]):
   sep_line = ""
   # Number of columns of each record of TSV and CSV, if it is known.
   width: int | None = None
+  # Whether `fields` shows values of all types as text; else the first column must be text, and others not nested.
+  any_type = False
 
   def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
     self.path, self._format = path, input_format
@@ -117,11 +122,15 @@ class Reader(Generic[Record]):
     self.packing = path.lower().rpartition(".")[2]
     head = self._stored.read(HEAD)
     check_beginning(path, head)
-    if head[:2] == GZIP_MAGIC:
-      self.packing = "gz"
+    self.packing = packing_of(head) or self.packing
     self._stored.seek(0)
     if self.packing in _UNPACKERS:
       self._file = _UNPACKERS[self.packing](self._stored, "rb")
+      head = self.content(HEAD)
+      check_beginning(path, head)
+      self._file.seek(0)
+    if input_format.kind != PARQUET and head.startswith(_PARQUET_MAGIC):
+      raise DataError(f"{path} is a Parquet file; expected a name that ends in .parquet")
 
   @property
   def position(self) -> int:
@@ -254,16 +263,16 @@ class JsonReader(TextReader):
     if self.is_blank(record):
       return [""]
     values = self._object(record)
-    names = self._columns
-    keys = [find_name(name, values) for name in names]
-    if None in keys:
-      shown = ", ".join(name[:40] for name in list(values)[:20]) or "nothing"
-      raise TextError("columns", f"expected an object with {', '.join(names)}, found {shown}")
-    found = [values[key] for key in keys if key is not None]
-    for name, value in zip(names, found, strict=True):
-      if isinstance(value, dict | list):
+    names, found = self._columns, []
+    for name in names:
+      key = find_name(name, values)
+      if key is None and has_name(name, values):
+        raise TextError("columns", f"several keys are {name!r} but for blanks; expected one")
+      value = None if key is None else values[key]  # a missing key is null, as for those who leave null out
+      found.append(value)
+      if isinstance(value, dict | list) and not self.any_type:
         raise TextError("columns", f"column {name!r} has {repr(value)[:40]}, expected text; {JSON_LINES}")
-    return texts_of(names, found)
+    return texts_of(names, found, self.any_type)
 
   def row(self, record: bytes) -> list[str]:
     """See `Reader.row`."""
@@ -296,15 +305,22 @@ def find_name(name: str, names: Collection[str]) -> str | None:
   return None
 
 
-def texts_of(names: Sequence[str], values: Sequence[object]) -> list[str]:
-  """Returns the values of columns of JSON or Parquet as str; null is empty, and all but the first may be numbers."""
+def has_name(name: str, names: Collection[str]) -> bool:
+  """Returns whether one of the names, or several, is `name` but for blanks around it."""
+  return any(other.strip() == name.strip() for other in names)
+
+
+def texts_of(names: Sequence[str], values: Sequence[object], any_type: bool = False) -> list[str]:
+  """Returns the values of columns of JSON or Parquet as str; null and NaN are empty; `any_type`: see `Reader`."""
   texts: list[str] = []
   for name, value in zip(names, values, strict=True):
     if isinstance(value, bytes):
       value = decode(value, f"column {name!r}")
-    if value is None:
+    if value is None or value != value:
       value = ""
-    elif texts and isinstance(value, int | float):
+    elif isinstance(value, decimal.Decimal) and (texts or any_type):
+      value = f"{value:f}"
+    elif any_type or (texts and isinstance(value, int | float | uuid.UUID)):
       value = str(value)
     if not isinstance(value, str):
       raise TextError("columns", f"column {name!r} has {repr(value)[:40]}, expected text")

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+from absl import logging
 
 from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
+from bert_flow_tf.data.readers.text import CSV, JSONL, kind_of
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 
@@ -54,6 +56,10 @@ def read_frequencies(path: FilePath, lower_case: bool = False) -> dict[str, int]
 
 def lines_with_progress(path: FilePath, work: str) -> Iterator[str]:
   """Yields the lines of a text file that are not empty; shows progress."""
+  kind = kind_of(str(path))
+  if kind in (CSV, JSONL):
+    message = "%s: the lines of a %s are read as sentences, with the names of its columns; expected a sentence per line"
+    logging.warning(message, path, kind)
   # Read twice, first to count its lines, so that a damaged file is reported early.
   total = sum(1 for _ in lines(path, empty="skip"))
   done = 0

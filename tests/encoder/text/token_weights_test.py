@@ -42,7 +42,7 @@ def counted(tokenizer):
   return {piece: sum(piece in pieces for pieces in sets) for piece in set().union(*sets)}
 
 
-def test_counts_of_a_file(mini, corpus, tmp_path):
+def test_counts_of_a_file(mini, corpus, tmp_path, caplog):
   frequencies, total = count_frequencies(corpus, mini.tokenizer)
   expected = counted(mini.tokenizer)
   assert total == 5
@@ -50,6 +50,10 @@ def test_counts_of_a_file(mini, corpus, tmp_path):
   packed = tmp_path / "text.gz"
   packed.write_bytes(gzip.compress(corpus.read_bytes()))
   np.testing.assert_array_equal(count_frequencies(packed, mini.tokenizer)[0], frequencies)
+  assert "read as sentences" not in caplog.text
+  (tmp_path / "text.jsonl").write_text('{"text": "A dog."}\n')
+  count_frequencies(tmp_path / "text.jsonl", mini.tokenizer)
+  assert "the lines of a jsonl are read as sentences" in caplog.text
 
 
 def test_weights_by_their_definition(mini, weighted):

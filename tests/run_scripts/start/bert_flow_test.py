@@ -48,7 +48,7 @@ for words, text in json.load(sys.stdin):
     delattr(flags.FLAGS, name)
 print(json.dumps(results))
 """
-_WITHOUT_MODEL = ("export", "report", "serve-check", "index", "dedupe --vectors")
+_WITHOUT_MODEL = ("eval --predictions", "export", "report", "serve-check", "index", "dedupe --vectors")
 WRONG = {
   "fit --model=gpt2": "--model=gpt2",
   "fitt": "'fitt' is no command",
@@ -154,6 +154,10 @@ RIGHT = {
   "score rows.jsonl": "",
   "score graded.tsv --calibration=mean": "",
   "score graded.tsv --recipe=fast --calibration=mean": "",
+  "score gaps.tsv --calibration=mean": "",
+  "score blank.jsonl --output=judged.jsonl": "",
+  "eval --predictions=judged.jsonl": "",
+  "eval graded.tsv --columns=2,3,1": "",
   "search corpus.txt The_dog --top_k=1": "",
   "search - The_dog A_man --top_k=1 --calibration=mean": "\n".join(SENTENCES),
   "search corpus.csv --id_column=id --queries=queries.csv --top_k=1": "",
@@ -258,7 +262,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
       status = 1
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
   assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
-  written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted"}
+  written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
@@ -311,6 +315,10 @@ def test_a_calibration_is_fitted_on_the_file(ran):
   expected = model.fit(sides, calibration="mean").similarity(*sides)
   out = results["score graded.tsv --calibration=mean"][1]
   np.testing.assert_allclose([float(line.split("\t")[3]) for line in out.splitlines()], expected, atol=2e-6)
+  # As in `fit`, pairs with an empty sentence take no part.
+  out = results["score gaps.tsv --calibration=mean"][1]
+  np.testing.assert_allclose([float(line.split("\t")[2]) for line in out.splitlines()[:2]], expected, atol=2e-6)
+  assert "gaps.tsv: 3 pairs with an empty sentence left out" in results["log"]
   # A recipe gives token weights, too.
   recipe = SentenceModel.from_pretrained("static:mini", recipe="fast")
   expected = recipe.fit(sides, calibration="mean").similarity(*sides)
@@ -324,6 +332,9 @@ def test_fit_and_eval_take_a_file(ran, model):
   assert json.loads((folder / "fitted/results.json").read_text())["task"] == "custom"
   assert (folder / "fitted/mean/calibration.npz").exists()
   assert "test   2      Spearman" in results["eval graded.tsv"][1]
+  tables = [results[line][1].splitlines()[:4] for line in ("eval graded.tsv", "eval graded.tsv --columns=2,3,1")]
+  assert tables[0] == tables[1]
+  assert "test   2      Spearman  -100.00" in results["eval --predictions=judged.jsonl"][1]
   assert "test   5      Spearman" in results["eval - --flow_folder=fitted/mean"][1]
 
 

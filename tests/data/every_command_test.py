@@ -1,0 +1,378 @@
+"""Users' files by the readers of all commands: archives, missing keys, headers, names of columns, types of Parquet."""
+
+import bz2
+import datetime
+import decimal
+import functools
+import gzip
+import io
+import json
+import lzma
+import tarfile
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.corpus.index import ShardReader, build_index
+from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.data.flow_corpus import load_flow_corpus
+from bert_flow_tf.data.readers import records
+from bert_flow_tf.data.readers.lines import lines
+from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
+from bert_flow_tf.evaluation.scored_tasks import score_predictions
+from bert_flow_tf.serving import client
+from tests.testing import rejected
+
+
+@pytest.fixture
+def file(tmp_path):
+  def make(content, name):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+  return make
+
+
+def job(*paths, **settings):
+  return JobSettings(output_dir="x", **settings).format_of(paths)
+
+
+def search(path, *others, **settings):
+  return records.read_sentences([path, *others], job(path, *others, **settings))
+
+
+def dedupe(path, **settings):
+  return records.read_records(path, job(path, **settings), keep_empty=True)
+
+
+def embed(path, *others, **settings):
+  input_format = job(path, *others, **settings)
+  index = build_index([path, *others], input_format, 100, 1 << 20)
+  return ShardReader(input_format).read(index.shards[0])
+
+
+def queries(path):
+  return records.read_sentences([path], records.sentence_format(path, argument="queries"))
+
+
+def corpus(path):
+  return load_flow_corpus(path, None)
+
+
+def fit(path, **arguments):
+  (pairs,) = load_task("custom", data_dir=path, **arguments).splits.values()
+  return pairs
+
+
+OF_SENTENCES = (fit, corpus, search, dedupe, embed, queries)
+OF_PAIRS = (fit, corpus, records.read_pairs, client.read_pairs)
+
+
+def frequencies(path):
+  return list(lines(path))
+
+
+def tar(content, mode="w", **arguments):
+  packed = io.BytesIO()
+  with tarfile.open(fileobj=packed, mode=mode, **arguments) as archive:
+    member = tarfile.TarInfo("corpus.csv")
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+  return packed.getvalue()
+
+
+TEXT = b"sentence1,sentence2\nA man eats.,A man is eating.\n"
+PLAIN = tar(TEXT)
+# A tar archive of before 1988 has no magic number: its header is cut off behind the name of a link.
+OLD = bytearray(PLAIN)
+OLD[257:500] = bytes(243)
+OLD[148:156] = b" " * 8
+OLD[148:156] = f"{sum(OLD[:512]):06o}\0 ".encode()
+ARCHIVES = {
+  "a.tar": PLAIN,
+  "old.tar": bytes(OLD),
+  "a.tar.gz": gzip.compress(PLAIN),
+  "a.tgz": gzip.compress(PLAIN),
+  "a.tar.bz2": bz2.compress(PLAIN),
+  "a.tbz2": bz2.compress(PLAIN),
+  "a.txz": lzma.compress(PLAIN),
+  "a.csv.xz": lzma.compress(PLAIN),
+  "a.jsonl.gz": gzip.compress(PLAIN),
+  "a.tsv": PLAIN,
+  "b.csv.gz": gzip.compress(b"PK\x03\x04" + bytes(600)),
+  "c.csv.gz": gzip.compress(b"ARROW1\0\0" + bytes(600)),
+  "d.7z": b"7z\xbc\xaf\x27\x1c" + bytes(100),
+  "e.rar": b"Rar!\x1a\x07\0" + bytes(100),
+  "f.csv.lz4": b"\x04\x22\x4d\x18" + bytes(100),
+  "g.csv.Z": b"\x1f\x9d\x90" + bytes(100),
+  "h.csv": b"SQLite format 3\0" + bytes(100),
+  "i.txt": b"%PDF-1.7\n" + bytes(100),
+  "j.avro": b"Obj\x01" + bytes(100),
+  "k.csv": b"PAR1" + bytes(100),
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_is_no_text(file, name):
+  path = file(ARCHIVES[name], name)
+  readers = [*OF_SENTENCES, *OF_PAIRS, score_predictions]
+  if name != "k.csv":  # a Parquet file has a NUL byte in its first line
+    readers.append(frequencies)
+  for read in readers:
+    with pytest.raises(DataError, match="archive|Arrow|packed by|database|PDF|Avro|Parquet") as raised:
+      read(path)
+    assert "\n" not in str(raised.value) and str(raised.value).count("; expected") == 1
+
+
+def test_packed_files_are_known_by_their_first_bytes(file):
+  for pack in (gzip.compress, bz2.compress, lzma.compress):
+    path = file(pack(TEXT), "a.csv")
+    assert records.read_pairs(path).texts == [["A man eats.", "A man is eating."]]
+  for text in ("BZhang met Bo.", "%PD", "Obj"):  # no text begins by chance as a packed file does
+    assert frequencies(file(text, "a.txt")) == [(1, text)] and search(file(text, "a.txt")) == [("1", text)]
+
+
+SPARSE = [{"id": "a1"}, {"id": "a2", "text": "A dog."}, {"text": "Rain.", "id": "a3", "n": 1}, {"id": "a4", "text": ""}]
+
+
+def write_lines(rows):
+  return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_all_records_of_json_lines_decide_the_columns(file):
+  path = file(write_lines(SPARSE), "a.jsonl")
+  assert search(path) == [("2", "A dog."), ("3", "Rain.")] == search(path, column="text")
+  assert search(path, id_column="id") == [("a2", "A dog."), ("a3", "Rain.")]
+  assert dedupe(path).texts == [[""], ["A dog."], ["Rain."], [""]]
+  for read in (embed(path), embed(path, column="text", id_column="id")):
+    assert [record.text for record in read.records] == ["A dog.", "Rain."] and (read.skipped, read.bad) == (2, [])
+  assert [text for _, text in queries(path)] == ["A dog.", "Rain."]
+  for read in (fit(path), corpus(path).pairs):
+    assert read.sentences_a == ("A dog.",) and read.sentences_b == ("Rain.",)
+
+
+def test_all_records_of_json_lines_decide_the_columns_of_pairs(file):
+  rows = [{"id": 1}, {"sentence1": "A.", "id": 2}, {"sentence2": "B.", "sentence1": "C."}]
+  rows.append({"score": 4, "sentence1": "D.", "sentence2": "E."})
+  path = file(write_lines(rows), "a.jsonl")
+  texts = [["", ""], ["A.", ""], ["C.", "B."], ["D.", "E."]]
+  assert records.read_pairs(path).texts == records.read_pairs(path, ["sentence1", "sentence2"]).texts == texts
+  assert client.read_pairs(path) == list(map(tuple, texts))
+  for pairs in (fit(path), corpus(path).pairs, fit(path, columns=["sentence1", "sentence2", "score"])):
+    assert pairs.sentences_a == ("C.", "D.")
+    np.testing.assert_array_equal(pairs.scores, [np.nan, 4])
+
+
+def test_all_files_of_json_lines_decide_the_columns(file, caplog):
+  first, second = file(write_lines(SPARSE[:1]), "part-0.jsonl"), file(write_lines(SPARSE[1:]), "part-1.jsonl")
+  empty = file("", "part-2.jsonl")
+  for paths in ((first, second), (second, first), (empty, first, second)):
+    assert [text for _, text in search(*paths)] == ["A dog.", "Rain."] == [row.text for row in embed(*paths).records]
+  texts = file("", "part-0.txt"), file("A dog.\nRain.\n", "part-1.txt")
+  assert search(*texts) == [("1", "A dog."), ("2", "Rain.")]
+  assert f"{first}: no record has the key text" in caplog.text and f"{second}: no" not in caplog.text
+
+
+def test_a_key_that_no_record_has_is_an_error_that_names_the_keys(file):
+  path = file(write_lines(SPARSE), "a.jsonl")
+  wrong = [functools.partial(read, column="body") for read in (search, dedupe, embed)]
+  wrong += [functools.partial(search, column="text", id_column="body"), functools.partial(fit, columns=["body"])]
+  wrong.append(lambda path: records.read_pairs(path, ["text", "body"]))
+  for read in wrong:
+    with pytest.raises(DataError, match="no record has the key 'body', expected one of id, text, n"):
+      read(path)
+
+
+RIVALS = {
+  "a.csv": "text,sentence\nPrices rose.,The moon is bright.\n",
+  "b.csv": "id,Text,text\n1,Prices rose.,The moon is bright.\n",
+  "a.tsv": "sentence\tid\ttext\nPrices rose.\t1\tThe moon is bright.\n",
+  "a.jsonl": write_lines([{"text": "Prices rose."}, {"sentence": "The moon is bright."}]),
+}
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_two_columns_that_may_be_the_sentence_are_an_error(file, name):
+  path = file(RIVALS[name], name)
+  for read in OF_SENTENCES:
+    with pytest.raises(DataError, match=r"(?i)columns (text|sentence) and (text|sentence) may each be the sentence"):
+      read(path)
+  assert search(path, column="text")[-1][1] == fit(path, columns=["text"]).sentences_a[-1]
+
+
+def test_two_columns_that_may_be_of_a_pair_are_an_error(file):
+  path = file("sentence_1,Sentence 1,sentence2,score\nA.,B.,C.,1\n", "a.csv")
+  for read in OF_PAIRS:
+    with pytest.raises(DataError, match="columns sentence_1 and Sentence 1 may each be the sentence1"):
+      read(path)
+  # A name as it is in the documentation is no rival; a score has no use for `score`.
+  path = file("sentence1,Sentence 1,sentence2,score,SCORE\nA.,B.,C.,1,2\n", "a.csv")
+  assert records.read_pairs(path).texts == [["A.", "C."]] == [list(pair) for pair in client.read_pairs(path)]
+  with rejected(DataError, "data_dir", match="columns score and SCORE may each be the score.* columns="):
+    fit(path)
+
+
+KNOWN = {
+  "a.csv": "id,sentence1,sentence2\n1,A dog runs.,Rain.\n",
+  "bom.csv": "\ufeffid,Sentence 1,Sentence_2\r\n1,A dog runs.,Rain.\r\n",
+  "quoted.csv": '"id","sentence1","sentence2"\n"1","A dog runs.","Rain."\n',
+  "sep.csv": "\ufeffsep=;\r\nid;sentence1;sentence2\r\n1;A dog runs.;Rain.\r\n",
+  "a.tsv": "id\tsentence1\tsentence2\n1\tA dog runs.\tRain.\n",
+  "quoted.tsv": '"id"\t"sentence1"\t"sentence2"\n"1"\t"A dog runs."\t"Rain."\n',
+  "a.txt": "id\tsentence1\tsentence2\n1\tA dog runs.\tRain.\n",
+  "index.csv": ",sentence1,sentence2\n0,A dog runs.,Rain.\n",
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_header_with_known_names_is_no_record(file, name):
+  path = file(KNOWN[name], name)
+  read = records.read_pairs(path, ["2", "3"])
+  assert read.texts == [["A dog runs.", "Rain."]] and read.has_names
+  assert b"sentence2" not in read.content([0], "similarity", [0.5]).splitlines()[-1]
+  assert search(path, column="2") == [("1", "A dog runs.")] == search(path, column="2", id_column=None)
+  assert dedupe(path, column="3").texts == [["Rain."]]
+  assert [record.text for record in embed(path, column="2").records] == ["A dog runs."]
+  pairs = fit(path, columns=["2", "3"])
+  assert (pairs.sentences_a, pairs.sentences_b) == (("A dog runs.",), ("Rain.",))
+
+
+def test_a_first_line_that_may_have_names_asks_for_the_header(file):
+  path = file("id,question,answer\n1,Who is he?,It is Bo.\n", "a.csv")
+  commands = {
+    fit: {"columns": ["2", "3"]},
+    search: {"column": "2"},
+    dedupe: {"column": "2"},
+    embed: {"column": "2"},
+    records.read_pairs: {"columns": ["2", "3"]},
+  }
+  for read, arguments in commands.items():
+    with rejected(ConfigError, "header", match="may have the names of the columns, or be a record"):
+      read(path, **arguments)
+  for header, first in ((True, ["Who is he?", "It is Bo."]), (False, ["question", "answer"])):
+    assert records.read_pairs(path, ["2", "3"], header).texts[0] == first
+    assert (
+      search(path, column="2", header=header)[0][1] == first[0] == dedupe(path, column="2", header=header).texts[0][0]
+    )
+    assert fit(path, columns=["2", "3"], header=header).sentences_a[0] == first[0]
+  # A sentence, a number, a date or repeated fields are no names.
+  for first in ("A man eats.,B", "1,B", "A man in the park,B", "B,B", "2024-05-06,B", "nan,B"):
+    assert records.read_pairs(file(f"{first}\nA.,B.\n", "a.csv"), ["1", "2"]).texts[0] == first.split(",")
+  with rejected(ConfigError, "header"):  # in a .txt, quotation marks are text
+    search(file('"id"\t"text"\n"1"\t"Who is he?"\n', "a.txt"), column="2")
+  # Of several files, all have a header or none has.
+  paths = [file("text,n\nA.,1\n", "a.csv"), file("B.,2\n", "b.csv")]
+  with rejected(ConfigError, "header", match="only one of"):
+    job(*paths, column="1")
+
+
+def test_a_header_without_known_names_is_warned_of(file, caplog):
+  for content, name in (("question,answer\nWho is he?,It is Bo.\n", "a.csv"), ("question\nWho is he?\n", "b.tsv")):
+    fit(file(content, name))
+    assert f"{name}: the first line ({content.splitlines()[0].replace(',', ', ')}) is read as a record" in caplog.text
+  caplog.clear()
+  fit(file("Hello\nHow do you do?\n", "a.txt"))
+  fit(file("a\tb\nc\td\n", "a.tsv"))
+  assert "first line" not in caplog.text
+
+
+def test_columns_given_of_a_table_of_r(file):
+  path = file("question\tanswer\n1\tWho is he?\tIt is Bo.\n", "a.tsv")
+  for columns in (["question", "answer"], ["1", "2"]):
+    for read in (fit, records.read_pairs):
+      with pytest.raises(DataError, match=r"has one name fewer than the rows; expected .* write\.csv"):
+        read(path, columns=columns)
+  path = file('"question" "answer"\n"1" "Who is he?" "It is Bo."\n', "a.txt")
+  with pytest.raises(DataError, match=r"has names separated by blanks; expected .* write\.csv"):
+    records.read_pairs(path, ["question", "answer"])
+
+
+@pytest.mark.parametrize(
+  ("header", "columns"),
+  [
+    ("question1,question2,is_duplicate", ("question1", "question2", "is_duplicate")),
+    ("pair_ID,sentence_A,sentence_B,relatedness_score", ("sentence_A", "sentence_B", "relatedness_score")),
+    ("id,sentence1,sentence2,label", ("sentence1", "sentence2", "label")),
+    ("id,sentence1,sentence2,label", ("2", "3", "4")),
+  ],
+)
+def test_a_task_of_columns_with_other_names(file, header, columns, caplog):
+  rows = [["A.", "B.", "1"], ["C.", "D.", ""], ["E.", "F.", "True"], ["G.", "H.", "0,5"]]
+  names = header.split(",")
+  table = [names, *([str(number)] * (len(names) - 3) + row for number, row in enumerate(rows))]
+  path = file("".join("\t".join(row) + "\n" for row in table), "a.tsv")
+  pairs = fit(path, columns=columns)
+  assert pairs.sentences_b == ("B.", "D.", "F.", "H.")
+  np.testing.assert_array_equal(pairs.scores, [1, np.nan, 1, 0.5])
+  np.testing.assert_array_equal(fit(path, columns=columns[:2]).scores, [np.nan] * 4)
+  assert fit(path, columns=columns[1]).sentences_a == ("B.", "D.")
+  np.testing.assert_array_equal(fit(path, columns=",".join(columns)).scores, pairs.scores)
+  # Without columns, an error or the warning of unread columns names them.
+  try:
+    fit(path)
+    said = caplog.text
+  except BertFlowError as error:
+    said = str(error)
+  assert "columns=question1,question2,is_duplicate" in said
+
+
+def test_wrong_columns_of_a_task(file):
+  path = file("question1,question2,is_duplicate\nA.,B.,no\n", "a.csv")
+  for columns in ([], ["question1"] * 2, list("abcd")):
+    with pytest.raises(BertFlowError):
+      fit(path, columns=columns)
+  for columns, error, argument in (
+    (["question1", "question1"], ConfigError, "columns"),
+    (["a", "b", "c", "d"], ConfigError, "columns"),
+    (["question1", "0"], ConfigError, "columns"),
+    (["question1", "question3"], DataError, "data_dir"),
+    (["question1", "question2", "is_duplicate"], DataError, "data_dir"),
+  ):
+    with rejected(error, argument):
+      fit(path, columns=columns)
+  for argument in ({"columns": ["a", "b"]}, {"header": True}):
+    with rejected(ConfigError, next(iter(argument))):
+      load_task("sample", **argument)
+
+
+@pytest.mark.packages
+def test_types_of_parquet(tmp_path):
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  from pyarrow import parquet
+
+  moments = [datetime.datetime(2024, 5, 6, 7, 8, 9), datetime.datetime(2025, 1, 1)]
+  scores = {
+    "decimal": (pa.decimal128(3, 1), [decimal.Decimal("4.5"), None], [4.5, np.nan]),
+    "decimal256": (pa.decimal256(40, 2), [decimal.Decimal("0.25"), decimal.Decimal(5)], [0.25, 5]),
+    "float": (pa.float32(), [4.5, float("nan")], [4.5, np.nan]),
+    "half": (pa.float16(), [np.float16(4.5), None], [4.5, np.nan]),
+    "bool": (pa.bool_(), [True, False], [1, 0]),
+    "int": (pa.uint8(), [3, 0], [3, 0]),
+    "text": (pa.string(), ["4,5", ""], [4.5, np.nan]),
+    "coded": (pa.dictionary(pa.int8(), pa.float64()), [4.5, None], [4.5, np.nan]),
+  }
+  ids = {
+    "decimal": (pa.decimal128(38, 0), [decimal.Decimal(7), decimal.Decimal(10) ** 30], ["7", "1" + "0" * 30]),
+    "date": (pa.date32(), [moment.date() for moment in moments], ["2024-05-06", "2025-01-01"]),
+    "second": (pa.timestamp("s"), moments, ["2024-05-06 07:08:09.000", "2025-01-01 00:00:00.000"]),
+    "nanosecond": (pa.timestamp("ns"), [1, 10**9], ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:01.000000000"]),
+    "time": (pa.time32("s"), [moment.time() for moment in moments], ["07:08:09.000", "00:00:00.000"]),
+    "coded": (pa.dictionary(pa.int8(), pa.string()), ["a", "b"], ["a", "b"]),
+  }
+  table = {"sentence1": ["A.", "B."], "sentence2": ["C.", "D."], "list": [["A."], ["B."]]}
+  for kind, cases in (("score", scores), ("id", ids)):
+    for name, (of_type, values, _) in cases.items():
+      table[f"{kind} {name}"] = pa.array(values, of_type)
+  path = str(tmp_path / "a.parquet")
+  parquet.write_table(pa.table(table), path)
+  for name, (_, _, expected) in scores.items():
+    np.testing.assert_array_equal(fit(path, columns=["sentence1", "sentence2", f"score {name}"]).scores, expected)
+  for name, (_, _, expected) in ids.items():
+    assert [found for found, _ in search(path, column="sentence1", id_column=f"id {name}")] == expected
+  # None of them is a sentence.
+  for name in ("list", "score decimal", "id date", "id nanosecond", "id time"):
+    for read in (search, dedupe, embed):
+      with pytest.raises(DataError, match=f"column '{name}' has values of the type .*, expected text"):
+        read(path, column=name)
