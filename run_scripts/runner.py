@@ -5,6 +5,7 @@ import functools
 import io
 import os
 import re
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -135,7 +136,6 @@ def _guarded(main, resumes=True, files=()):
   """Calls `main` and returns the exit status; `files` are the arguments without a flag."""
   # TensorFlow may turn an interrupt into another exception, so the signal itself is remembered.
   interrupted = False
-  disk_full = f"the disk is full; free some space, and {_AGAIN[resumes]}"
   stopped = f"interrupted; {_AGAIN[resumes]}"
 
   def interrupt(*unused):
@@ -149,15 +149,17 @@ def _guarded(main, resumes=True, files=()):
   try:
     main()
   except BertFlowError as error:
-    if _is_disk_full(error.__cause__):
-      return _fail(disk_full)
+    reason = _unwritten(error.__cause__)
+    if reason:
+      return _fail(f"{reason}, and {_AGAIN[resumes]}")
     return _fail(_with_flags(error, files))
   except BrokenPipeError:  # ... | head
     help_page.close_output()
     return 0
   except OSError as error:  # a full disk, a name that is too long, a file without permission
-    if _is_disk_full(error):
-      return _fail(disk_full)
+    reason = _unwritten(error)
+    if reason:
+      return _fail(f"{reason}, and {_AGAIN[resumes]}")
     if error.filename and error.strerror:
       return _fail(f"{error.filename}: {error.strerror}")
     return _fail(error)
@@ -167,20 +169,31 @@ def _guarded(main, resumes=True, files=()):
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
       return _fail(stopped, 130)
     tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+    if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
       raise
-    if "No space left" in error.message or "quota" in error.message:
-      return _fail(disk_full)
+    reason = _unwritten(error)
+    if reason:
+      return _fail(f"{reason}, and {_AGAIN[resumes]}")
+    if not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+      raise
     reason = " ".join(error.message.split())[:200]
     return _fail(f"out of memory ({reason}); use a smaller batch size")
   return 0
 
 
-def _is_disk_full(error):
-  """Returns whether an error is of a write to a full disk."""
-  if not isinstance(error, OSError):
-    return False
-  return error.errno in (errno.ENOSPC, errno.EDQUOT) or "requested and" in str(error)  # NumPy's has no number
+def _unwritten(error):
+  """Returns why a file could not be written and what mends it, if a disk is full or the file too large, else None."""
+  full = "the disk is full; free some space"
+  large = "a file is larger than the file system or the limit of this process (ulimit -f) allows; raise the limit"
+  reasons = {errno.ENOSPC: full, errno.EDQUOT: full, errno.EFBIG: large}
+  if isinstance(error, OSError) and error.errno is not None:
+    return reasons.get(error.errno)
+  if isinstance(error, OSError) and "requested and" in str(error):  # NumPy's has no number
+    is_limited = resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
+    return large if is_limited else full
+  # TensorFlow's have the system's text.
+  texts = {"No space left": full, "quota": full, "File too large": large}
+  return next((reason for text, reason in texts.items() if text in getattr(error, "message", "")), None)
 
 
 def _with_flags(error, files):
