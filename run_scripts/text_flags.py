@@ -65,7 +65,9 @@ def check_vectors_flags(names: list[str]) -> None:
 
 def define_output_flag(text: str) -> None:
   """Defines --output of a command that writes a single file."""
-  flags.DEFINE_string("output", None, f"{text}. Default: standard output, which is also -. A name that ends in .gz is gzipped.")
+  flags.DEFINE_string(
+    "output", None, f"{text}. Default: standard output, which is also -. A name that ends in .gz is gzipped."
+  )
 
 
 def check_output_file(name: str = "output") -> None:
