@@ -27,11 +27,14 @@ from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
+from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
 
 _SAMPLE = 1024
+# Texts of pairs that are embedded at once: distinct ones, or those of a part of the pairs if there are more.
+_MAX_TEXTS, _PART_TEXTS = 1 << 17, 1 << 14
 
 
 class SentenceModel:
@@ -497,8 +500,26 @@ class SentenceModel:
       DataError: not str, or lists of different lengths.
     """
     a, b = check_pairs(texts_a, texts_b)
-    embeddings = self._embed_if_read(a + b, batch_size, bool(show_progress_bar))
-    tokens = self._tokens(a + b, len(embeddings))
+    # Each distinct text is embedded once, unless the embeddings of all would take too much memory.
+    numbers = {text: number for number, text in enumerate(dict.fromkeys([*a, *b]))}
+    size, embeddings = _PART_TEXTS, None
+    if len(numbers) <= _MAX_TEXTS:
+      size, embeddings = _MAX_TEXTS, self._embed_if_read(list(numbers), batch_size, bool(show_progress_bar))
+    cosines = [np.empty(0)]
+    with Progress(len(a), bool(show_progress_bar) and embeddings is None, "comparing", "pair") as progress:
+      for start in range(0, len(a), size // 2):
+        pairs = slice(start, start + size // 2)
+        texts = a[pairs] + b[pairs]
+        if embeddings is None:
+          rows = self._embed_if_read(texts, batch_size, show_progress=False)
+        else:
+          rows = embeddings[[numbers[text] for text in texts]]
+        cosines.append(self._cosines(rows, self._tokens(texts, len(rows))))
+        progress.update(len(texts) // 2)
+    return np.concatenate(cosines)
+
+  def _cosines(self, embeddings, tokens):
+    """Returns the cosine of each of n / 2 sentences and its partner n / 2 places on."""
     # The last step knows its cosines best.
     before = self._apply(self.steps[:-1], embeddings, tokens)
     if not self.steps:

@@ -9,6 +9,13 @@ from absl import logging
 from tqdm import tqdm
 
 LOG_SECONDS = 10
+_is_allowed = True
+
+
+def allow(allowed: bool) -> None:
+  """Allows or hides all progress of this process, whatever its callers ask for."""
+  global _is_allowed
+  _is_allowed = allowed
 
 
 def counted(number: float, noun: str, form: str = "") -> str:
@@ -49,6 +56,7 @@ class Progress:
   def __init__(
     self, total: int, show: bool = True, work: str = "embedding", unit: str = "sentence", done: int = 0
   ) -> None:
+    show = show and _is_allowed
     # It is None if it was closed before the start.
     watched = sys.stderr is not None and (sys.stderr.isatty() or _is_notebook())
     self._bar = _bar_class()(total=total, initial=done, unit=unit, desc=work, disable=not (show and watched))

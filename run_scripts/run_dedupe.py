@@ -138,7 +138,7 @@ def log_counts(read: Records, kept: int, without_text: int) -> None:
   logging.info("%s", "; ".join(counts))
 
 
-console = runner.command(define_flags, main, resumes=False)
+console = runner.command(define_flags, main, resumes=False, prints_output=True)
 
 if __name__ == "__main__":
   console()

@@ -67,7 +67,7 @@ def main() -> None:
   text_flags.write_output(read.content(range(len(a)), COLUMN, column))
 
 
-console = runner.command(define_flags, main, resumes=False)
+console = runner.command(define_flags, main, resumes=False, prints_output=True)
 
 if __name__ == "__main__":
   console()

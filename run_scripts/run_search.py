@@ -202,7 +202,7 @@ def _line(fields):
   return "\t".join(re.sub(r"[\t\r\n]+", " ", field) for field in fields) + "\n"
 
 
-console = runner.command(define_flags, main, resumes=False, take_arguments=take_arguments)
+console = runner.command(define_flags, main, resumes=False, prints_output=True, take_arguments=take_arguments)
 
 if __name__ == "__main__":
   console()

@@ -5,6 +5,7 @@ import functools
 import io
 import os
 import re
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -12,10 +13,19 @@ from collections.abc import Callable
 from absl import app, flags, logging
 
 import bert_flow_tf
+from bert_flow_tf import progress
 from bert_flow_tf.errors import BertFlowError, ConfigError
-from run_scripts import common_flags, help_page, quiet
+from run_scripts import command_line, common_flags, help_page, quiet
 
 FLAGS = flags.FLAGS
+
+flags.DEFINE_boolean(
+  "quiet",
+  False,
+  "Write nothing but warnings and errors to standard error, neither log nor progress, as --verbosity=-1.",
+  short_name="q",
+)
+help_page.put_under("quiet", "io")
 
 # {argument of the library: its flags}, if names differ: messages name the first flag on the command line, or the last.
 _FLAG_OF_ARGUMENT = {
@@ -24,10 +34,10 @@ _FLAG_OF_ARGUMENT = {
   "exp_name": ("output", "exp_name", "output_parent_dir", "exp_name"),
   "revision": ("model_revision",),
 }
+# Flags of what a command writes.
+_OUTPUTS = ("output", "output_parent_dir", "export_dir")
 # Name of an argument within a message, before "=".
 _ARGUMENT = re.compile(r"(?<![\w.'\"(=/-])(\w+)(?==)")
-# Values of boolean flags that may follow after a blank, as in the published commands.
-_BOOLEANS = ("0", "1", "true", "false", "True", "False")
 # {whether the runner saves its progress: advice to repeat an interrupted run}
 _AGAIN = {True: "the same command resumes from what is saved, if anything is", False: "start the same command again"}
 
@@ -44,22 +54,27 @@ def command(
   main: Callable[[], None],
   resumes: bool = True,
   take_arguments: Callable[[list[str]], None] = take_inputs,
+  prints_output: bool = False,
 ) -> Callable[[], None]:
   """Returns the function that starts a runner: it defines the flags, then does as `run`."""
 
   def console():
     define_flags()
-    run(main, resumes, take_arguments)
+    run(main, resumes, take_arguments, prints_output)
 
   return console
 
 
 def run(
-  main: Callable[[], None], resumes: bool = True, take_arguments: Callable[[list[str]], None] = take_inputs
+  main: Callable[[], None],
+  resumes: bool = True,
+  take_arguments: Callable[[list[str]], None] = take_inputs,
+  prints_output: bool = False,
 ) -> None:
   """Parses the flags and calls `main`; an error that a user can mend becomes one line and exit status 1.
 
-  `take_arguments` is called with the arguments that stand without a flag, if there are any.
+  `take_arguments` is called with the arguments that stand without a flag, if there are any. `prints_output`: whether
+  `main` writes one file, which may be standard output.
   """
   if sys.version_info >= (3, 14):
     running = ".".join(map(str, sys.version_info[:2]))
@@ -68,7 +83,7 @@ def run(
     if isinstance(stream, io.TextIOWrapper):
       stream.reconfigure(errors="backslashreplace")  # the name of a file may have any bytes
   _print_and_exit(main)
-  parse = functools.partial(_parse, take_arguments=take_arguments)
+  parse = functools.partial(_parse, take_arguments=take_arguments, prints_output=prints_output)
   app.run(lambda argv: sys.exit(_guarded(main, resumes, argv[1:])), flags_parser=parse)
 
 
@@ -81,10 +96,12 @@ def _print_and_exit(main):
     help_page.show(help_page.text(sys.modules[main.__module__].__doc__, common_flags.runner_flags()))
 
 
-def _parse(argv, take_arguments):
+def _parse(argv, take_arguments, prints_output):
   """Parses the command line, and expands ~ in paths, which a shell leaves alone after "="."""
   try:
-    rest = FLAGS(_joined(argv))
+    rest = command_line.parse(argv)
+  except ConfigError as error:
+    sys.exit(_fail(error))
   except flags.Error as error:
     # absl shows a wrong boolean as a tuple of its message and the value.
     message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
@@ -92,9 +109,6 @@ def _parse(argv, take_arguments):
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed --helpfull, and would exit with 1
     sys.exit(0)
-  for alias, name in _names_of_aliases().items():
-    if 0 < FLAGS[alias].present < FLAGS[name].present:  # an alias counts for its flag, too
-      sys.exit(_fail(f"--{alias} is another name of --{name}; give one of them"))
   if len(rest) > 1:
     try:
       take_arguments(rest[1:])
@@ -103,31 +117,25 @@ def _parse(argv, take_arguments):
   for flag in common_flags.runner_flags():
     if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
       sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))
+    if flag.value == "-" and flag.name in _OUTPUTS and not prints_output:
+      name = _name_as_given(flag.name)
+      sys.exit(_fail(f"--{name}=-: is standard output; expected a folder, as this command writes files"))
     if isinstance(flag.value, str) and flag.value.startswith("~/"):
       flag.value = os.path.expanduser(flag.value)
-  if FLAGS["verbosity"].using_default_value:
+  if FLAGS.quiet:
+    logging.set_verbosity(logging.WARNING)
+  elif FLAGS["verbosity"].using_default_value:
     logging.set_verbosity(logging.INFO)
+  if logging.get_verbosity() <= logging.INFO:
     quiet.shorten_lines(logging.get_absl_handler())
+  progress.allow(logging.level_info())
   return rest
-
-
-def _joined(argv):
-  """Joins boolean flags and their values: for absl, `--flow 1` is a flag without a value and an argument."""
-  joined = []
-  for word in argv:
-    before = joined[-1].lstrip("-") if joined else ""
-    if word in _BOOLEANS and before in FLAGS and FLAGS[before].boolean:
-      joined[-1] += f"={word}"
-    else:
-      joined.append(word)
-  return joined
 
 
 def _guarded(main, resumes=True, files=()):
   """Calls `main` and returns the exit status; `files` are the arguments without a flag."""
   # TensorFlow may turn an interrupt into another exception, so the signal itself is remembered.
   interrupted = False
-  disk_full = f"the disk is full; free some space, and {_AGAIN[resumes]}"
   stopped = f"interrupted; {_AGAIN[resumes]}"
 
   def interrupt(*unused):
@@ -141,15 +149,17 @@ def _guarded(main, resumes=True, files=()):
   try:
     main()
   except BertFlowError as error:
-    if _is_disk_full(error.__cause__):
-      return _fail(disk_full)
+    reason = _unwritten(error.__cause__)
+    if reason:
+      return _fail(f"{reason}, and {_AGAIN[resumes]}")
     return _fail(_with_flags(error, files))
   except BrokenPipeError:  # ... | head
     help_page.close_output()
     return 0
   except OSError as error:  # a full disk, a name that is too long, a file without permission
-    if _is_disk_full(error):
-      return _fail(disk_full)
+    reason = _unwritten(error)
+    if reason:
+      return _fail(f"{reason}, and {_AGAIN[resumes]}")
     if error.filename and error.strerror:
       return _fail(f"{error.filename}: {error.strerror}")
     return _fail(error)
@@ -159,20 +169,31 @@ def _guarded(main, resumes=True, files=()):
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
       return _fail(stopped, 130)
     tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is None or not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+    if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
       raise
-    if "No space left" in error.message or "quota" in error.message:
-      return _fail(disk_full)
+    reason = _unwritten(error)
+    if reason:
+      return _fail(f"{reason}, and {_AGAIN[resumes]}")
+    if not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+      raise
     reason = " ".join(error.message.split())[:200]
     return _fail(f"out of memory ({reason}); use a smaller batch size")
   return 0
 
 
-def _is_disk_full(error):
-  """Returns whether an error is of a write to a full disk."""
-  if not isinstance(error, OSError):
-    return False
-  return error.errno in (errno.ENOSPC, errno.EDQUOT) or "requested and" in str(error)  # NumPy's has no number
+def _unwritten(error):
+  """Returns why a file could not be written and what mends it, if a disk is full or the file too large, else None."""
+  full = "the disk is full; free some space"
+  large = "a file is larger than the file system or the limit of this process (ulimit -f) allows; raise the limit"
+  reasons = {errno.ENOSPC: full, errno.EDQUOT: full, errno.EFBIG: large}
+  if isinstance(error, OSError) and error.errno is not None:
+    return reasons.get(error.errno)
+  if isinstance(error, OSError) and "requested and" in str(error):  # NumPy's has no number
+    is_limited = resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
+    return large if is_limited else full
+  # TensorFlow's have the system's text.
+  texts = {"No space left": full, "quota": full, "File too large": large}
+  return next((reason for text, reason in texts.items() if text in getattr(error, "message", "")), None)
 
 
 def _with_flags(error, files):
@@ -201,16 +222,10 @@ def _as_flag(name):
 
 def _name_as_given(name):
   """Returns that name of a flag, an alias or its own, which is on the command line; its own if none is."""
-  names = _names_of_aliases()
+  names = command_line.names_of_aliases()
   flag = names.get(name, name)
   aliases = [alias for alias in names if names[alias] == flag]
   return [*common_flags.given(aliases), flag][0]
-
-
-def _names_of_aliases():
-  """Returns {alias of a flag: the flag's own name}."""
-  matches = {name: re.fullmatch(r"Alias for --(\w+)\.?", FLAGS[name].help or "") for name in FLAGS}
-  return {name: match[1] for name, match in matches.items() if match}
 
 
 def _fail(message, status=1):

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import pathlib
+import stat
 import sys
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 # {kind of file: ending of its name}, where they differ
 _ENDINGS = {TEXT: "txt"}
+_STANDARD_OUTPUT = (None, "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _OTHER_PACKINGS = (".bz2", ".lz4", ".lzma", ".xz", ".zip", ".zst")  # rejected for output, because readers unpack them
 
 
@@ -63,20 +65,29 @@ def check_vectors_flags(names: list[str]) -> None:
 
 def define_output_flag(text: str) -> None:
   """Defines --output of a command that writes a single file."""
-  flags.DEFINE_string("output", None, f"{text}. Default: standard output. A name that ends in .gz is gzipped.")
+  flags.DEFINE_string(
+    "output", None, f"{text}. Default: standard output, which is also -. A name that ends in .gz is gzipped."
+  )
 
 
 def check_output_file(name: str = "output") -> None:
   """Raises a ConfigError if a flag names a file that cannot be written."""
   path = FLAGS[name].value
-  if path is None:
+  if path in _STANDARD_OUTPUT or _is_stream(path):
     return
-  is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a device, which would be replaced
+  is_other = os.path.exists(path) and not os.path.isfile(path)  # a folder, or a disk, which would be overwritten
   folder = pathlib.Path(path).absolute().parent
   if is_other or not folder.is_dir():
     raise ConfigError(f"{name}={path}: expected a file in an existing folder", name)
   if not os.access(folder, os.W_OK):
     raise ConfigError(f"{name}={path}: the folder {folder} cannot be written; choose another folder", name)
+
+
+def _is_stream(path):
+  """Returns whether a path is a pipe, a terminal or another open file of a process, which cannot be replaced."""
+  mode = os.stat(path).st_mode if os.path.exists(path) else 0
+  is_open_file = stat.S_ISREG(mode) and path.startswith(("/dev/fd/", "/proc/"))
+  return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or is_open_file
 
 
 def check_text_flags() -> None:
@@ -115,9 +126,10 @@ def check_output_kind(kind: str, path: str = "") -> None:
 
   The ending of the input's `path` is allowed, too.
   """
-  if FLAGS.output is None:
+  if FLAGS.output in _STANDARD_OUTPUT:
     if kind == PARQUET:
-      raise ConfigError("output: missing; a Parquet file is not printed", argument="output")
+      value = ": missing" if FLAGS.output is None else f"={FLAGS.output}"
+      raise ConfigError(f"output{value}; expected a file, as a Parquet file is not printed", argument="output")
     return
   if FLAGS.output.lower().endswith(_OTHER_PACKINGS):
     expected = "expected another ending: output is packed by gzip alone, by the ending .gz; .bz2 and .xz are only read"
@@ -137,10 +149,14 @@ def use_utf8(*streams: TextIO) -> None:
 
 def write_output(content: bytes) -> None:
   """Writes the file of --output, atomically, or to standard output; it is the last thing that a command does."""
-  if FLAGS.output is None:
+  if FLAGS.output in _STANDARD_OUTPUT:
     use_utf8(sys.stdout)
     help_page.show(content.decode("utf-8").removesuffix("\n"))
   if FLAGS.output.lower().endswith(".gz"):
     content = gzip.compress(content, mtime=0)
-  files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
+  if _is_stream(FLAGS.output):
+    with open(FLAGS.output, "ab") as file:
+      file.write(content)
+  else:
+    files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
   logging.info("wrote %s", FLAGS.output)

@@ -41,8 +41,13 @@ bert=$premodels/$folder
 [ -z "$start" ] || mode+=(--init_checkpoint="${INIT_CKPT:-$bert/bert_model.ckpt}")
 task=${TASK_NAME:-STS-B}
 
-set -f # the flags are split at blanks, but not expanded as patterns
-exec "${PYTHON:-python3}" "$(dirname "${BASH_SOURCE[0]}")/run_siamese.py" \
-  --task_name="$task" --data_dir="${GLUE_DIR:-../glue_data}/$task" --max_seq_length=64 \
+# A flag in the quotes replaces that of this script.
+flags=()
+for flag in --task_name="$task" --data_dir="${GLUE_DIR:-../glue_data}/$task" --max_seq_length=64 \
   --bert_config_file="$bert/bert_config.json" --vocab_file="$bert/vocab.txt" \
-  --output_parent_dir="${OUTPUT_PARENT_DIR:-../exp}" "${mode[@]}" ${2:-}
+  --output_parent_dir="${OUTPUT_PARENT_DIR:-../exp}" "${mode[@]}"; do
+  [[ " ${2:-} " == *" ${flag%%=*}"[\ =]* ]] || flags+=("$flag")
+done
+
+set -f # the flags are split at blanks, but not expanded as patterns
+exec "${PYTHON:-python3}" "$(dirname "${BASH_SOURCE[0]}")/run_siamese.py" "${flags[@]}" ${2:-}

@@ -75,6 +75,29 @@ def test_without_calibration(encoder, rows):
       model.transform(bad)
 
 
+@pytest.mark.parametrize("distinct", [4, 100])
+@pytest.mark.parametrize("calibration", [None, "mean", "mean+characters-8"])
+def test_similarity_of_many_pairs_is_worked_out_in_parts(encoder, monkeypatch, distinct, calibration):
+  """With all embeddings in memory, and without."""
+  model = SentenceModel(encoder, **POOLING)
+  if calibration is not None:
+    model.fit(SENTENCES, calibration, show_progress=False)
+  pairs = [SENTENCES[row % len(SENTENCES)] for row in range(23)], [SENTENCES[row % 5] for row in range(23)]
+  whole = model.similarity(*pairs)
+  embedded, embed = [], model._embed_if_read
+
+  def counted(texts, *arguments, **named):
+    embedded.append(len(texts))
+    return embed(texts, *arguments, **named)
+
+  monkeypatch.setattr(model, "_embed_if_read", counted)
+  monkeypatch.setattr("bert_flow_tf.model._MAX_TEXTS", distinct)
+  monkeypatch.setattr("bert_flow_tf.model._PART_TEXTS", 8)
+  np.testing.assert_allclose(model.similarity(*pairs), whole, atol=1e-4)
+  assert max(embedded) == (8 if distinct == 4 else len(SENTENCES))
+  assert model.similarity([], []).shape == (0,)
+
+
 def test_similarity_is_of_pairs(model):
   a, b = (model.encode(side).astype(float) for side in (SENTENCES[:6], SENTENCES[6:]))
   expected = np.sum(a * b, axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)

@@ -78,3 +78,12 @@ def test_a_bar_in_a_notebook():
   nbclient.NotebookClient(notebook, timeout=LIMIT_SECONDS, resources={"metadata": {"path": str(REPO)}}).execute()
   shown = str(notebook.cells[0].outputs)
   assert "fitting" in shown and "7/7" in shown and "warning" not in shown.lower()
+
+
+def test_progress_that_is_not_allowed_shows_nothing(lines, monkeypatch):
+  """On a terminal and in a log, until it is allowed again."""
+  monkeypatch.setattr(progress, "_is_allowed", True)
+  progress.allow(False)
+  assert work(monkeypatch, Terminal()) == work(monkeypatch, io.StringIO()) == "" and lines == []
+  progress.allow(True)
+  assert "50/50" in work(monkeypatch, Terminal())

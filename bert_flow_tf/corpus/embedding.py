@@ -61,7 +61,7 @@ def run_streaming(
   reader = ShardReader(input_format)
   finished = index.records - sum(task.records for task in tasks)
   try:
-    with Progress(index.records, done=finished) as progress:
+    with Progress(index.records, unit="record", done=finished) as progress:
       for task in tasks:
         shard = reader.read(task)
         progress.update(task.records - len(shard.records))

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from bert_flow_tf.data.readers.binary import open_reader
 from bert_flow_tf.data.readers.lines import TextError
 from bert_flow_tf.data.readers.text import InputFormat, Reader
@@ -16,6 +18,8 @@ from bert_flow_tf.progress import Progress
 
 # Indexing shows its progress for input of more bytes than this, each time that so many records are read.
 _SLOW_BYTES, _SHOWN_RECORDS = 1 << 28, 1 << 14
+# A comparison of ids shows its progress for more records than this.
+_MANY_RECORDS = 1 << 21
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +253,34 @@ class ShardReader:
     if self._file is not None:
       self._file.close()
     self._file = None
+
+
+def repeated_ids(index: Index, input_format: InputFormat) -> tuple[int, int, str]:
+  """Returns the number of ids that several records have, the number of these records, and the first such id.
+
+  It reads the files, and keeps 8 bytes per record.
+  """
+  hashes = [np.fromiter(map(hash, ids), np.int64, len(ids)) for ids in _ids(index, input_format)]
+  each = np.concatenate(hashes)
+  distinct, counts = np.unique(each, return_counts=True)
+  repeated = distinct[counts > 1]
+  if not len(repeated):
+    return 0, 0, ""
+  wanted = each[np.isin(each, repeated)][0]
+  first = next(name for ids in _ids(index, input_format) for name in ids if hash(name) == wanted)
+  return len(repeated), int(counts[counts > 1].sum()), first
+
+
+def _ids(index, input_format):
+  """Yields the ids of each shard's records."""
+  show = index.records > _MANY_RECORDS
+  with (
+    contextlib.closing(ShardReader(input_format)) as reader,
+    Progress(index.records, show, "comparing ids", "record") as progress,
+  ):
+    for task in index.shards:
+      yield [record.id for record in reader.read(task).records]
+      progress.update(task.records)
 
 
 def _add(shard, parsed, path, line, number):

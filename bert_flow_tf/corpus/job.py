@@ -7,7 +7,7 @@ from absl import logging
 
 from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
-from bert_flow_tf.corpus.index import Index, changed_input, find_inputs
+from bert_flow_tf.corpus.index import Index, changed_input, find_inputs, repeated_ids
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder
 from bert_flow_tf.data.readers.binary import KINDS, import_parquet
 from bert_flow_tf.data.readers.records import check_columns, sentence_format
@@ -203,7 +203,20 @@ class EmbeddingJob:
         else:
           run_streaming(index, folder, self._format, model, arguments)
       counters = _finish(index, folder, manifest)
+      if self._format.id_column is not None:
+        _warn_of_ids(index, self._format)
     return Result(folder, counters, self.watch.seconds, sum(task.records for task in tasks))
+
+
+def _warn_of_ids(index, input_format):
+  """Logs a warning if several records have one id."""
+  ids, records, first = repeated_ids(index, input_format)
+  if ids:
+    found = (
+      f"ids that repeat: {ids:,}, in {records:,} of {counted(index.records, 'record', ',')}, such as {first[:100]!r}"
+    )
+    mend = "search and dedupe print ids, which do not tell these records apart; expected a column of distinct values"
+    logging.warning("id_column=%s: %s; %s", input_format.id_column, found, mend)
 
 
 def _finish(index: Index, folder: ShardFolder, manifest: Manifest) -> dict[str, int]:

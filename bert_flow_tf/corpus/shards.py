@@ -153,8 +153,10 @@ class Manifest:
     # The same input files, in the same order, with the same bytes.
     indexed = [file.path for file in index.inputs]
     if indexed != list(paths):
-      others = sorted(set(indexed) ^ set(paths)) or ["their order"]
-      self._reject(f"holds the output of another run: {len(indexed)} input files, now {len(paths)}; see {others[0]}")
+      gone = [f"without {path}" for path in indexed if path not in paths]
+      new = [f"with {path}" for path in paths if path not in indexed]
+      changes = [*gone[:1], *new[:1]] or ["in another order"]
+      self._reject(f"holds the output of another run: its input files, now {' and '.join(changes)}")
     changed = changed_input(index.inputs)
     if changed is not None:
       self._reject(f"holds the output of an earlier run, and {changed} has changed since")

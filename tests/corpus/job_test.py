@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -38,6 +39,44 @@ def test_normalized_vectors_and_their_folder(tmp_path):
   np.testing.assert_allclose(vectors, [a / np.linalg.norm(a), b / np.linalg.norm(b)], rtol=1e-6)
   with rejected(ConfigError, "output_dir", match="normalize"):
     EmbeddingJob(JobSettings(**arguments)).run(toy.EMBEDDER)
+
+
+def test_ids_that_repeat_are_counted(tmp_path, caplog):
+  """In a shard, over shards and files, in a run that resumes, and not where records are numbered."""
+  (tmp_path / "a.csv").write_text("id,text\n7,a\n8,b\n,c\n")
+  (tmp_path / "b.csv").write_text("id,text\n9,d\n7,e\n8,f\n7,g\n10,\n10,h\n")
+  files = {"input": (str(tmp_path / "a.csv"), str(tmp_path / "b.csv")), "shard_size": 2}
+  for output, id_column in [("ids", "id"), ("ids", "id"), ("numbers", None)]:
+    caplog.clear()
+    settings = JobSettings(**files, output_dir=str(tmp_path / output), column="text", id_column=id_column)
+    EmbeddingJob(settings).run(toy.EMBEDDER)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == (id_column is not None)
+  assert toy.read_npy(tmp_path / "ids")[0].count("7") == 3
+  caplog.clear()
+  job = EmbeddingJob(JobSettings(**files, output_dir=str(tmp_path / "ids"), column="text", id_column="id"))
+  job.run(toy.EMBEDDER)
+  assert re.search(r"id_column=id: .* 2, in 5 of 9 records, such as '7'", caplog.text)
+
+
+def test_other_input_is_named(tmp_path):
+  """Also where the number of files is the same."""
+  for name in "abc":
+    (tmp_path / name).write_text("a\n")
+
+  def run(*names):
+    files = tuple(str(tmp_path / name) for name in names)
+    EmbeddingJob(JobSettings(input=files, output_dir=str(tmp_path / "out"))).run(toy.EMBEDDER)
+
+  run("a", "b")
+  for names, text in [
+    ("ac", "without .*/b and with .*/c;"),
+    ("a", "without .*/b;"),
+    ("abc", "now with .*/c;"),
+    ("ba", "order"),
+  ]:
+    with rejected(ConfigError, "output_dir", match=text):
+      run(*names)
 
 
 def test_a_run_resumes(tmp_path):

@@ -14,6 +14,7 @@ import importlib
 import io
 import json
 import pathlib
+import re
 import sys
 import traceback
 
@@ -36,7 +37,7 @@ def run_all(main, command_lines, always=(), cached=True):
     flags.FLAGS.unparse_flags()
     for flag in flags.FLAGS:
       flags.FLAGS[flag].unparse()
-    sys.argv = ["runner.py", *always, *arguments]
+    sys.argv = ["runner.py", *last_of_each([*always, *arguments])]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
       try:
@@ -49,6 +50,12 @@ def run_all(main, command_lines, always=(), cached=True):
         traceback.print_exc()
     results[name] = {"status": status, "stdout": out.getvalue(), "stderr": err.getvalue()}
   return results
+
+
+def last_of_each(words):
+  """Leaves out a word --FLAG=VALUE that a later one replaces: a flag that is given twice is an error."""
+  last = {word.partition("=")[0]: position for position, word in enumerate(words) if re.match("--.*=", word)}
+  return [word for position, word in enumerate(words) if last.get(word.partition("=")[0], position) == position]
 
 
 def check_succeeded(ran, right):

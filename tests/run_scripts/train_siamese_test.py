@@ -34,15 +34,15 @@ def test_flags_of_the_modes(tmp_path, mode, flags, name, folder):
   bert.mkdir()
   settings = {"PATH": os.environ["PATH"], "PYTHON": "echo", "BERT_PREMODELS": str(tmp_path), "BERT_NAME": name}
   settings |= {"GLUE_DIR": "G", "TASK_NAME": "ALLNLI", "OUTPUT_PARENT_DIR": "O", "RANDOM_SEED": "7"}
-  command = ["bash", REPO / "run_scripts/train_siamese.sh", mode, "--flow=1 --seed=3"]
+  command = ["bash", REPO / "run_scripts/train_siamese.sh", mode, "--flow=1 --seed=3 --max_seq_length=9"]
   words = subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout.split()
   found = dict(word.removeprefix("--").partition("=")[::2] for word in words[1:])
-  expected = {"task_name": "ALLNLI", "data_dir": "G/ALLNLI", "max_seq_length": "64", "output_parent_dir": "O"}
+  expected = {"task_name": "ALLNLI", "data_dir": "G/ALLNLI", "max_seq_length": "9", "output_parent_dir": "O"}
   expected |= {"vocab_file": f"{bert}/vocab.txt", "bert_config_file": f"{bert}/bert_config.json"}
   expected |= {"flow": "1", "seed": "3"} | dict.fromkeys(flags, "")
   if "init_checkpoint" in flags:
     expected["init_checkpoint"] = f"{bert}/bert_model.ckpt"
-  assert found == expected
+  assert found == expected and len(words) == 1 + len(found)
 
 
 @pytest.mark.parametrize(

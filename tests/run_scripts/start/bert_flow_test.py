@@ -77,7 +77,12 @@ WRONG = {
   "score rows.jsonl --output=rows.csv": "--output=rows.csv: jsonl is written; expected a name that ends in .jsonl",
   "dedupe corpus.txt --output=out.jsonl.gz": "--output=out.jsonl.gz: text is written; expected a name",
   "search corpus.txt query --output=hits.csv": "--output=hits.csv: tsv is written",
-  "score pairs.tsv --output=/dev/null": "--output=/dev/null: expected a file",
+  "score pairs.tsv --output=.": "--output=.: expected a file",
+  "embed corpus.csv --column=id --column=text --output=x": "--column is given twice: 'id' and 'text'; give it once",
+  "score pairs.tsv --calibration=mean --recipe=fast --calibration=sn": "--calibration is given twice",
+  "embed corpus.txt --output_dir=-": "--output_dir=-: is standard output; expected a folder",
+  "fit pairs.tsv --output=-": "--output=-: is standard output; expected a folder",
+  "export --export_dir=-": "--export_dir=-: is standard output; expected a folder",
   "score pairs.tsv --columns=0,1": "--columns=0: expected 1 or more",
   "score pairs.tsv --columns=²,1": "0 columns '²' in the header",
   "score named.tsv": "sentence1, sentence2 and score",
@@ -149,6 +154,7 @@ RIGHT = {
   "score headed.tsv --output=headed.tsv": "",
   "score graded.tsv": "",
   "score returns.csv --output=out_returns.csv": "",
+  "score pairs.tsv --columns=2 --columns=1 --output=-": "",
   "score -": "A man is eating.\tA dog runs in the park.\n",
   "score gaps.tsv": "",
   "score rows.jsonl": "",
@@ -238,6 +244,7 @@ def test_help_starts_without_tensorflow(ran):
     status, out, err, has_tensorflow = results[f"{command} --help"]
     assert (status, err, has_tensorflow) == (0, "", False), command
     assert f"\n  bert-flow {command} " in out and "run_" not in re.sub(r"do_\w+|--\w+", "", out), command
+    assert "\n  --[no]quiet\n" in out, command
     names = re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE)
     reads_files = command not in ("calibrate", "convert", "index", "report")
     assert ("max_record_bytes" in names) == reads_files, command
@@ -276,6 +283,7 @@ def test_score(ran, model):
   first, second = (f"{cosine:.6f}" for cosine in model.similarity(SENTENCES[0::3], SENTENCES[1::3]))
   tsv = (folder / "pairs.tsv").read_text().splitlines()
   assert results["score pairs.tsv"][1] == f"{tsv[0]}\t{first}\n{tsv[1]}\t{second}\n"
+  assert results["score pairs.tsv --columns=2 --columns=1 --output=-"][1] == results["score pairs.tsv"][1]
   assert gzip.decompress((folder / "out.tsv.gz").read_bytes()).decode() == results["score pairs.tsv"][1]
   assert [line.split("\t")[3] for line in results["score graded.tsv"][1].splitlines()] == [first, second]
   headed = [line.split("\t") for line in (folder / "headed.tsv").read_text().splitlines()]

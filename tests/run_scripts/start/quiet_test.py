@@ -56,3 +56,20 @@ def test_a_runner_prints_its_own_lines_alone():
   )
   lines = [line.split(" ", 1) for line in printed_lines(code)]
   assert [line[-1] for line in lines] == ["hello", "warning: careful", "error"]
+
+
+def test_quiet_leaves_warnings_and_errors_alone():
+  code = (
+    "import sys\nfrom absl import flags, logging\nfrom bert_flow_tf.errors import ConfigError\n"
+    "from bert_flow_tf.progress import Progress\nfrom run_scripts import runner\n"
+    "def main():\n"
+    "  logging.info('hello')\n  logging.warning('careful')\n"
+    "  with Progress(2) as progress:\n    progress.update(2)\n"
+    "  raise ConfigError('seed: missing')\n"
+    "for flag in ('--quiet', '-q', '--verbosity=-1'):\n"
+    "  for name in flags.FLAGS:\n    flags.FLAGS[name].unparse()\n"
+    "  sys.argv = ['x', flag]\n"
+    "  try:\n    runner.run(main)\n  except SystemExit as stop:\n    assert stop.code == 1\n"
+  )
+  lines = [line.split(" ", 1)[-1] for line in printed_lines(code)]
+  assert lines == ["warning: careful", "seed: missing"] * 3
