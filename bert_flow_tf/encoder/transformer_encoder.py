@@ -86,7 +86,7 @@ class TransformerEncoder(TextEncoder):
     tokenizer.check_ids(loaded.model.config.vocab_size)
     loaded.declared.check_letter_case(tokenizer.do_lower_case)
     token_weights = settings.token_weights or loaded.declared.token_weights
-    weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
+    weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus, settings.number_weight)
     return cls(loaded, tokenizer, weights, settings)
 
   @property

@@ -177,7 +177,8 @@ def load_parts(settings: EncoderSettings, source: Source) -> tuple[LoadedModel, 
     # model2vec leaves it out of a text.
     counts[tokenizer.unknown_id] = 0
     rows[tokenizer.unknown_id] = 0
-  weights = make_token_weights(settings.token_weights or UNIFORM, tokenizer, settings.frequency_corpus)
+  name = settings.token_weights or UNIFORM
+  weights = make_token_weights(name, tokenizer, settings.frequency_corpus, settings.number_weight)
   if weights is None:
     weights = TokenWeights(UNIFORM, counts)
   else:

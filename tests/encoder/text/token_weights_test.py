@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.encoder.text.frequency import (
   PACKAGED,
   count_frequencies,
@@ -59,7 +60,9 @@ def test_weights_by_their_definition(mini, weighted):
     count = 0 if "7" in piece else counts.get(piece, 0)
     expected = math.log(6 / (count + 1)) ** 1.5
     assert table[vocab.index(piece)] == pytest.approx(expected, rel=1e-6)
-  for piece in ("[CLS]", "[SEP]", "[PAD]", "[MASK]", ".", ",", "!", "$", "##?", "##7", "19", "2001"):
+  for piece in ("##7", "19", "20"):
+    assert table[vocab.index(piece)] == pytest.approx(0.1 * math.log(6) ** 1.5, rel=1e-6)
+  for piece in ("[CLS]", "[SEP]", "[PAD]", "[MASK]", ".", ",", "!", "$", "##?"):
     assert piece not in vocab or table[vocab.index(piece)] == 0
 
 
@@ -79,6 +82,54 @@ def test_sentences_with_years_are_no_cone():
   cosines = np.array([model.similarity([text] * len(years), years) for text in years])
   assert cosines[~np.eye(len(years), dtype=bool)].mean() < 0.1
   assert model.similarity(["A dog ran 7 miles."], ["A dog ran 8 miles."]) < 0.95  # other numbers count
+
+
+# Sentences that differ in a number alone, whose pieces are years, parts of numbers, or 15 to 20.
+NUMBERS = [
+  ("It was written in 1984.", "It was written in 1985."),
+  ("Order 4711 was shipped to Berlin.", "Order 4712 was shipped to Berlin."),
+  ("Order 4711 was shipped to Berlin.", "Order 4799 was shipped to Berlin."),
+  ("Call 030 1234567.", "Call 030 1234568."),
+  ("DE89370400440532013000", "DE89370400440532013001"),
+  ("The invoice is over 1,250.00 dollars.", "The invoice is over 1,260.00 dollars."),
+  ("She is 15 years old.", "She is 20 years old."),
+  ("1748", "1749"),
+  ("room 101 " + "of the long report " * 20, "room 102 " + "of the long report " * 20),
+]
+
+
+@pytest.mark.parametrize(
+  ("recipe", "calibrations"), [("fast", ("none", "soft-whitening")), ("recommended", ("none",))]
+)
+def test_numbers_are_read(recipe, calibrations):
+  model = SentenceModel.from_pretrained("mini", recipe=recipe)
+  a, b = zip(*NUMBERS, strict=True)
+  for calibration in calibrations:
+    if calibration != "none":
+      model.fit(load_task("sample").splits["dev"].sentences_a, calibration, show_progress=False)
+    assert (model.similarity(a, b) < 1 - 1e-5).all()
+    # As search and dedupe compare: products of float32 rows of length 1.
+    rows_a, rows_b = (model.encode(texts, normalize_embeddings=True) for texts in (a, b))
+    assert (np.sum(rows_a * rows_b, axis=1) < 1 - 1e-5).all()
+
+
+def test_identities_of_earlier_releases_have_no_weight_of_numbers(corpus):
+  """They hold no `number_weight`: the encoder that they load has the weights of their release, 0 for years."""
+  settings = {"token_weights": "idf", "frequency_corpus": corpus}
+  now = SentenceEncoder.from_pretrained("mini", **settings)
+  vocab = now.tokenizer.vocab
+  of_years = [vocab.index(piece) for piece in ("15", "19", "20", *(f"##{digit}" for digit in range(10)))]
+  assert (now.token_weights.table[of_years] > 0).all()
+  old = SentenceEncoder.from_pretrained("mini", **settings, number_weight=0)
+  values = old.identity("mix").to_dict()
+  del values["number_weight"]
+  released = EncoderIdentity.from_dict(values, "model.npz")
+  loaded = load_encoder(released.loading_settings())
+  assert (loaded.token_weights.table[of_years] == 0).all() and not released.differences(loaded.identity("mix"))
+  others = np.setdiff1d(np.arange(len(vocab)), np.flatnonzero(now.token_weights.table != loaded.token_weights.table))
+  np.testing.assert_array_equal(loaded.token_weights.table[others], now.token_weights.table[others])
+  with pytest.raises(EncoderError, match="number_weight=0"):
+    released.check_same(now.identity("mix"), "model.npz")
 
 
 def test_packaged_table_covers_the_vocabulary(mini):
@@ -141,6 +192,8 @@ def test_a_saved_model_counts_the_file_again(weighted, corpus, tmp_path):
     ({"token_weights": "idf-0"}, "token_weights"),
     ({"token_weights": "idf-"}, "token_weights"),
     ({"frequency_corpus": "no/file"}, "frequency_corpus"),
+    ({"number_weight": 0.5}, "number_weight"),
+    ({"token_weights": "idf", "number_weight": 1.5}, "number_weight"),
     ({"token_weights": "idf", "frequency_corpus": "no/file"}, "frequency_corpus"),
   ],
 )
