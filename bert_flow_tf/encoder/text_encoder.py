@@ -229,7 +229,9 @@ class TextEncoder(abc.ABC):
     if cache is not None and unique:
       key = cache.key(self._cache_settings(pooling, max_seq_length))
       embeddings, cached = cache.load(key, unique, self.dim(pooling))
-      self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
+      ids = self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
+      if self.token_weights is not None:
+        self.token_weights.warn_of_text(ids)
     missing = np.flatnonzero(~cached)
     if missing.size:
       with Progress(len(unique), show_progress is not False, done=int(cached.sum())) as progress:

@@ -279,7 +279,10 @@ class TransformerEncoder(TextEncoder):
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
-    return self.embed_ids(self.tokenizer(texts, max_seq_length), pooling, batch_size, progress)
+    ids = self.tokenizer(texts, max_seq_length)
+    if self.token_weights is not None:
+      self.token_weights.warn_of_text(ids)
+    return self.embed_ids(ids, pooling, batch_size, progress)
 
   def embed_ids(
     self,

@@ -5,9 +5,11 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf.encoder.text.frequency import count_frequencies, packaged_frequencies
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
@@ -24,6 +26,13 @@ _OF_YEARS = re.compile(r"##[0-9]+|1[5-9]|20|1[0-9]{3}|20[0-9]{2}")
 # year in a text of 500 words changes the cosine by more than 1e-6. `static:mini`, soft-whitening: mean cosine of
 # sentences with a year .04 with 0, .08 with .1, .14 with .25, .33 with 1; STS-B dev 77.22, 77.22, 77.20, 77.25.
 NUMBER_WEIGHT = 0.1
+# A text is not the English of the packaged table if the table lacks this share of its word pieces. With a vocabulary of
+# the text's language: French .27 to .30, Dutch .38, German .43, Turkish .6, Russian .99; English sentences of all data
+# sets at most .02; with bert-base-uncased's, names of products .19, people and their addresses .21.
+_ABSENT_SHARE = 0.25
+# Judged are as many word pieces or more. Shorter texts are titles, names of companies (.27) and of people (.34).
+_MIN_PIECES, _MIN_PIECES_PER_TEXT = 30, 4
+_MAX_JUDGED_TEXTS = 1024
 
 
 class TokenWeights:
@@ -31,7 +40,8 @@ class TokenWeights:
 
   Rare words decide what a sentence says; as in Arora et al. 2017, "A Simple but Tough-to-Beat Baseline for Sentence
   Embeddings", up to the form. `frequency_corpus` is the file whose sentences were counted, None for the packaged table.
-  `frequencies` are the df, float64 [vocab_size], and `total` is N. `number_weight`: see `EncoderSettings`.
+  `frequencies` are the df, float64 [vocab_size], and `total` is N. `number_weight`: see `EncoderSettings`. `words`,
+  bool [vocab_size], are the pieces by which `warn_of_text` judges; None for none.
   """
 
   def __init__(
@@ -42,10 +52,13 @@ class TokenWeights:
     frequencies: np.ndarray | None = None,
     total: int = 0,
     number_weight: float = 0.0,
+    words: np.ndarray | None = None,
   ) -> None:
     self.name, self.frequencies, self.total, self.number_weight = name, frequencies, total, number_weight
     self.table = np.asarray(table, np.float32)
     self.frequency_corpus = frequency_corpus
+    self._words = words
+    self._judged = np.zeros(3, np.int64)  # texts, their words, and the words that the table lacks
 
   @functools.cached_property
   def checksum(self) -> str:
@@ -58,6 +71,28 @@ class TokenWeights:
     mask = tf.cast(mask, tf.float32)
     weights = tf.gather(tf.constant(self.table), ids) * mask
     return tf.where(tf.reduce_any(weights > 0, axis=1, keepdims=True), weights, mask)
+
+  def warn_of_text(self, ids: Sequence[np.ndarray]) -> None:
+    """Logs a warning, once, if texts, int32 arrays [seq_len], are not of the packaged table's language."""
+    if self._words is None or not len(ids):
+      return
+    sample = ids[:: 1 + len(ids) // _MAX_JUDGED_TEXTS]
+    rows = np.concatenate(sample)
+    rows = rows[self._words[rows]]
+    self._judged += [len(sample), len(rows), np.count_nonzero(self.frequencies[rows] == 0)]
+    texts, pieces, absent = self._judged.tolist()
+    if pieces < _MIN_PIECES:  # texts may come one by one
+      return
+    self._judged[:] = 0
+    if absent >= _ABSENT_SHARE * pieces and pieces >= _MIN_PIECES_PER_TEXT * texts:
+      self._words = None
+      logging.warning(
+        "token_weights=%s: the packaged table of English frequencies lacks %.0f%% of the word pieces of this text, so "
+        "that its most frequent words weigh as much as rare ones; give frequency_corpus, a file of such text with a "
+        "sentence per line, whose word pieces are counted",
+        self.name,
+        100 * absent / pieces,
+      )
 
 
 def parse_token_weights(name: str) -> float:
@@ -97,19 +132,26 @@ def make_token_weights(
       raise ConfigError(f"frequency_corpus={error}", argument="frequency_corpus") from error
   # [CLS], [SEP] and punctuation say nothing; how common a number is says nothing about how much it means.
   silent = [row for row in tokenizer.special_ids if row is not None]
-  of_years = []
+  of_years, of_digits = [], []
   for row, piece in enumerate(tokenizer.words):
     text = piece.removeprefix("##")
     if any(map(str.isdigit, text)):
-      frequencies[row] = 0
+      of_digits.append(row)
     if is_punctuation(text):
       silent.append(row)
     elif _OF_YEARS.fullmatch(piece):
       of_years.append(row)
+  frequencies[of_digits] = 0
   table = np.log((total + 1) / (frequencies + 1)) ** alpha
   table[of_years] *= number_weight
   table[silent] = 0
-  return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus, frequencies, total, number_weight)
+  words = None
+  if frequency_corpus is None:
+    words = np.ones(len(table), bool)
+    words[[*silent, *of_digits]] = False
+    if tokenizer.unknown_id is not None:
+      words[tokenizer.unknown_id] = False
+  return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus, frequencies, total, number_weight, words)
 
 
 def is_punctuation(piece):

@@ -1,5 +1,6 @@
 """token_weights.py and frequency.py: weights against counts in plain Python; models with weights."""
 
+import copy
 import gzip
 import math
 
@@ -98,9 +99,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(
-  ("recipe", "calibrations"), [("fast", ("none", "soft-whitening")), ("recommended", ("none",))]
-)
+@pytest.mark.parametrize(("recipe", "calibrations"), [("fast", ("none", "soft-whitening")), ("recommended", ("none",))])
 def test_numbers_are_read(recipe, calibrations):
   model = SentenceModel.from_pretrained("mini", recipe=recipe)
   a, b = zip(*NUMBERS, strict=True)
@@ -159,6 +158,59 @@ def test_embeddings_against_numpy(mini, weighted, pooling):
     mix = 0.6 * of_words / np.linalg.norm(of_words) + 0.4 * of_blocks / np.linalg.norm(of_blocks)
     expected = {"avg": of_blocks, "word-rows": of_words, "mix": mix}[pooling]
     np.testing.assert_allclose(row, expected, atol=2e-5)
+
+
+GERMAN = [
+  "der mann liest nicht in dem zug",
+  "das kind und der hund sind nicht in dem garten",
+  "die katze ist nicht in dem haus",
+]
+
+
+@pytest.fixture(scope="module")
+def german_tokenizer(tmp_path_factory):
+  """The word pieces of `mini`, of which some are German words."""
+  vocab = SentenceEncoder.from_pretrained("mini").tokenizer.vocab
+  words = sorted({word for text in GERMAN for word in text.split()}.difference(vocab))
+  path = tmp_path_factory.mktemp("german") / "vocab.txt"
+  path.write_text("\n".join([*vocab[: -len(words)], *words]), encoding="utf-8")
+  return SentenceTokenizer(path)
+
+
+def warnings_of(caplog, weights, tokenizer, *calls):
+  """Returns the warnings of texts that are judged in some calls, by a copy of the weights."""
+  caplog.clear()
+  weights = copy.deepcopy(weights)
+  for texts in calls:
+    weights.warn_of_text(tokenizer(texts))
+  return [record.getMessage() for record in caplog.records if "frequency_corpus" in record.getMessage()]
+
+
+def test_text_of_another_language_than_the_packaged_table(german_tokenizer, tmp_path, caplog):
+  path = tmp_path / "de.txt"
+  path.write_text("\n".join(GERMAN))
+  tokenizer, weights = german_tokenizer, make_token_weights("idf", german_tokenizer)
+  for calls, count in (([GERMAN * 2], 1), ([[text] for text in GERMAN * 3], 1), ([GERMAN, GERMAN * 2, GERMAN], 1)):
+    assert len(warnings_of(caplog, weights, tokenizer, *calls)) == count
+  # Short lists, English, names and products in it, numbers, unknown text, and frequencies of such text.
+  english = load_task("sample").splits["test"].sentences_a
+  lists = [
+    ["Anna Huber", "Max Moser"] * 30,
+    ["Galaxy S21 5G 128 GB black for home and office", "USB-C cable 2 m, white"] * 9,
+  ]
+  for texts in (GERMAN[:1], english, english[:8], *lists, ["4711 4712 4713 20 1984"] * 20, ["\u4f60\u597d"] * 50, []):
+    assert not warnings_of(caplog, weights, tokenizer, texts)
+  assert not warnings_of(caplog, make_token_weights("idf", tokenizer, path), tokenizer, GERMAN * 9)
+
+
+def test_encode_judges_its_text(mini, german_tokenizer, tmp_path, caplog):
+  """Also of a cache."""
+  weights = make_token_weights("idf", german_tokenizer)
+  for _ in range(2):
+    encoder = SentenceEncoder(mini.loaded, german_tokenizer, copy.deepcopy(weights))
+    caplog.clear()
+    encoder.encode(GERMAN + [f"{text} und {text}" for text in GERMAN], "word-rows", cache=tmp_path)
+    assert "frequency_corpus" in caplog.text
 
 
 def test_uniform_is_the_default_and_changes_no_key(mini, weighted):
