@@ -99,6 +99,12 @@ class SentencePairs:
       names += [subset.name] * (subset.stop - subset.start)
     return names
 
+  def distinct_numbers(self) -> np.ndarray:
+    """Returns a number for each pair, int64 [n]: equal for pairs of the same two sentences, in either order."""
+    numbers: dict[tuple[str, ...], int] = {}
+    sides = zip(self.sentences_a, self.sentences_b, strict=True)
+    return np.array([numbers.setdefault(tuple(sorted(pair)), len(numbers)) for pair in sides], np.int64)
+
   def with_gold(self) -> "SentencePairs":
     """Returns the pairs that have a gold score, without subsets."""
     return self.take(np.flatnonzero(~np.isnan(self.scores)))

@@ -59,7 +59,12 @@ class _Identity(abc.ABC):
     # A file of counted sentences may have changed, which a checksum alone would not explain.
     hint = ""
     corpus = other.to_dict().get("frequency_corpus")
-    if corpus and any(line.startswith("token_weights_sha256") for line in lines):
+    weights_differ = any(line.startswith("token_weights_sha256") for line in lines)
+    values, others = self.to_dict(), other.to_dict()
+    is_other_rule = values.get("number_weight") != others.get("number_weight")
+    if weights_differ and is_other_rule and values["token_weights"] == others["token_weights"]:
+      hint = f"; load the encoder with number_weight={values['number_weight']:g}"
+    elif weights_differ and corpus:
       hint = f"; if frequency_corpus={corpus} has changed since, restore it or fit again"
     # Another encoder differs in much, because its weights do.
     lines.sort(key=lambda line: not line.startswith("weights_sha256"))

@@ -52,8 +52,8 @@ class SentenceEncoder(TransformerEncoder):
         the folder of a SavedModel from text to vectors; or "glove:" and a file of word vectors.
       **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
         the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
-        token_weights and frequency_corpus; bert_config_file and vocab_file of a TensorFlow 1 checkpoint, if they are in
-        another folder; saved_model_output.
+        token_weights, frequency_corpus and number_weight; bert_config_file and vocab_file of a TensorFlow 1 checkpoint,
+        if they are in another folder; saved_model_output.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
@@ -136,7 +136,8 @@ def load_encoder_of(
     for keyword in arguments.keys() & keywords(PER_ENCODER):
       fit_settings[keyword] = arguments.pop(keyword)
   if settings.get("token_weights") == "uniform":
-    arguments.pop("frequency_corpus", None)  # only idf counts
+    for keyword in ("frequency_corpus", "number_weight"):  # only idf has a use for them
+      arguments.pop(keyword, None)
   arguments |= settings
   loading_keywords = EncoderSettings().arguments(LOADING).keys() & arguments.keys()
   loading = {keyword: arguments.pop(keyword) for keyword in loading_keywords}

@@ -48,7 +48,7 @@ class EncoderSettings(Settings):
 
   Metadata of a field, besides the keywords of `io.settings.setting`: `part` (above); `keyword`, its name in
   `SentenceEncoder.from_pretrained` if that is not the flag's; `role` (above), `Role.DECIDES` if it is left out;
-  `absent`, the value in identities of release 0.1.0, which do not hold the setting.
+  `absent`, the value in identities of earlier releases, which do not hold the setting.
 
   Raises:
     ConfigError: a value is not allowed.
@@ -100,6 +100,17 @@ class EncoderSettings(Settings):
     "English words.",
     part=LOADING,
     role=Role.COVERED,  # token_weights_sha256 covers it
+  )
+  number_weight: float | None = setting(
+    None,
+    "Weight of years, and of the digits that continue a number, with token_weights=idf: a share of a rare word's, from "
+    "0, as in releases 0.1 and 0.2, to 1. Default: 0.1.",
+    part=LOADING,
+    role=Role.COVERED,  # token_weights_sha256 covers it
+    minimum=0,
+    maximum=1,
+    flag=False,
+    absent=0.0,
   )
   low_dim: int | None = setting(
     -1, "Groups of neighboring dimensions to average, after a calibration; -1 or 0 for none.", part=POOLING, minimum=-1
@@ -257,7 +268,7 @@ def keywords(roles: Collection[Role]) -> list[str]:
 
 
 def absent_values() -> dict[str, Any]:
-  """Returns {keyword: value} of the settings that identities of release 0.1.0 do not hold."""
+  """Returns {keyword: value} of the settings that identities of earlier releases do not hold."""
   fields = _fields(EncoderSettings, (LOADING, POOLING))
   return {keyword_of(field): field.metadata["absent"] for field in fields if "absent" in field.metadata}
 

@@ -229,7 +229,9 @@ class TextEncoder(abc.ABC):
     if cache is not None and unique:
       key = cache.key(self._cache_settings(pooling, max_seq_length))
       embeddings, cached = cache.load(key, unique, self.dim(pooling))
-      self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
+      ids = self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
+      if self.token_weights is not None:
+        self.token_weights.warn_of_text(ids)
     missing = np.flatnonzero(~cached)
     if missing.size:
       with Progress(len(unique), show_progress is not False, done=int(cached.sum())) as progress:
@@ -282,6 +284,7 @@ class TextEncoder(abc.ABC):
       "hidden_act": architecture.get("hidden_act"),
       "token_weights": UNIFORM,
       "frequency_corpus": None,
+      "number_weight": 0.0,
       "sentence_embedding_type": pooling.name,
       "max_seq_length": self.check_max_seq_length(max_seq_length),
       "low_dim": low_dim,
@@ -290,6 +293,7 @@ class TextEncoder(abc.ABC):
     if self.token_weights is not None:
       settings["token_weights"] = self.token_weights.name
       settings["frequency_corpus"] = self.token_weights.frequency_corpus
+      settings["number_weight"] = self.token_weights.number_weight
       table_sha256 = self.token_weights.checksum
     saved_name = self.name
     if self.revision is None:  # a model of the hub has one

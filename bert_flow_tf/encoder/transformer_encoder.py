@@ -86,7 +86,7 @@ class TransformerEncoder(TextEncoder):
     tokenizer.check_ids(loaded.model.config.vocab_size)
     loaded.declared.check_letter_case(tokenizer.do_lower_case)
     token_weights = settings.token_weights or loaded.declared.token_weights
-    weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus)
+    weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus, settings.number_weight)
     return cls(loaded, tokenizer, weights, settings)
 
   @property
@@ -279,7 +279,10 @@ class TransformerEncoder(TextEncoder):
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""
-    return self.embed_ids(self.tokenizer(texts, max_seq_length), pooling, batch_size, progress)
+    ids = self.tokenizer(texts, max_seq_length)
+    if self.token_weights is not None:
+      self.token_weights.warn_of_text(ids)
+    return self.embed_ids(ids, pooling, batch_size, progress)
 
   def embed_ids(
     self,

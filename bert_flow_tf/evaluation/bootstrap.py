@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -34,13 +34,16 @@ def bootstrap_gain(
   seed: int = 0,
   level: float = 0.95,
   metric: str = "spearman",
+  numbers: Sequence[int] | np.ndarray = (),
 ) -> Gain:
   """Returns the gain of similarities [n] or [seeds, n] over others, with the percentile interval of a paired bootstrap.
 
   With names of subsets [n] it is the gain of "wmean", the mean weighted by size. Pairs whose gold is NaN are left out.
+  Pairs that repeat are drawn together: those with the same of `numbers` [n], as `SentencePairs.distinct_numbers` gives
+  them; without numbers all pairs are distinct.
   """
-  # A resample draws n of the n pairs with replacement, the same ones for both methods, so that the difficulty of a pair
-  # cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012).
+  # A resample draws m of the m distinct pairs with replacement, the same ones for both methods, so that the difficulty
+  # of a pair cancels (Efron and Tibshirani 1993, chapter 13.3; Berg-Kirkpatrick et al. 2012).
   gold = np.asarray(gold, np.float64)
   before = np.atleast_2d(np.asarray(before, np.float64))
   after = np.atleast_2d(np.asarray(after, np.float64))
@@ -61,6 +64,9 @@ def bootstrap_gain(
     return Gain(math.nan, math.nan, math.nan, level, pairs, reason, metric)
 
   gain = means[1] - means[0]
+  if not len(numbers):
+    numbers = np.arange(len(gold))
+  numbers = np.asarray(numbers)
   names = [""] * pairs
   if len(subsets):
     names = np.asarray(subsets)[scored].tolist()
@@ -69,7 +75,8 @@ def bootstrap_gain(
   gains = np.zeros(n_boot)
   for rows in rows_of_subsets(names).values():
     drawn = scored[rows]
-    resampled = _resampled_gains(before[:, drawn], after[:, drawn], gold[drawn], n_boot, rng, metric)
+    resamples = _resamples(numbers[drawn], n_boot, rng)
+    resampled = _resampled_gains(before[:, drawn], after[:, drawn], gold[drawn], resamples, metric)
     gains += 100.0 * len(rows) / pairs * resampled
   undefined = int(np.isnan(gains).sum())
   if undefined:
@@ -79,13 +86,24 @@ def bootstrap_gain(
   return Gain(gain, float(low), float(high), level, pairs, metric=metric)
 
 
-def _resampled_gains(before, after, gold, n_boot, rng, metric):
-  """Returns the gain of each resample of two methods [seeds, n], from -1 to 1, float64 [n_boot]; NaN if undefined."""
-  n = len(gold)
-  piece = max(1, _PIECE // n)
-  gains = []
+def _resamples(numbers: np.ndarray, n_boot: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+  """Yields the rows of resamples of pairs with numbers [n], int64 [resamples, rows]; equal numbers go together."""
+  sizes = np.unique(numbers, return_counts=True)[1]
+  rows_of = np.split(np.argsort(numbers, kind="stable"), np.cumsum(sizes)[:-1])
+  distinct = len(sizes)
+  piece = max(1, _PIECE // len(numbers))
   for start in range(0, n_boot, piece):
-    draws = rng.integers(n, size=[min(piece, n_boot - start), n])
+    draws = rng.integers(distinct, size=[min(piece, n_boot - start), distinct])
+    if distinct == len(numbers):
+      yield draws
+    else:  # resamples have different numbers of rows
+      yield from (np.concatenate([rows_of[pair] for pair in draw])[np.newaxis] for draw in draws)
+
+
+def _resampled_gains(before, after, gold, resamples, metric):
+  """Returns the gain of each resample of two methods [seeds, n], from -1 to 1, float64 [n_boot]; NaN if undefined."""
+  gains = []
+  for draws in resamples:
     target = gold[draws]
     if metric == "spearman":
       target = _centered_ranks(target)

@@ -145,11 +145,13 @@ def _gains(task, compared):
   split = task.spec.eval_split
   pairs = task.splits[split]
   metric = "auc" if task.spec.metric == "auc" else "spearman"
+  numbers = pairs.distinct_numbers()
   gains = {}
   for name, rows, subsets in parts(split, pairs):
     of_part = {}
     for method, (baseline, before, after) in compared.items():
-      gain = bootstrap_gain(before[rows], after[rows], pairs.scores[rows], subsets, metric=metric)
+      gold, repeats = pairs.scores[rows], numbers[rows]
+      gain = bootstrap_gain(before[rows], after[rows], gold, subsets, metric=metric, numbers=repeats)
       of_part[method] = {**dataclasses.asdict(gain), "over": baseline}
     if of_part:
       gains[name] = of_part

@@ -277,9 +277,9 @@ def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, s
 
   def compute():
     after, before = methods
-    return bootstrap_gain(before, after, pairs.scores, subsets, metric=metric)
+    return bootstrap_gain(before, after, pairs.scores, subsets, metric=metric, numbers=pairs.distinct_numbers())
 
-  key = {"kind": "gain", "metric": metric, "gold": fingerprint(pairs), "cosines": digests}
+  key = {"kind": "gain of distinct pairs", "metric": metric, "gold": fingerprint(pairs), "cosines": digests}
   gain = bench.store.kept(key, compute)
   if gain["gain"] is None:
     return Cell(reason=gain["reason"])

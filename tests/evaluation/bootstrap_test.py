@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.evaluation import bootstrap
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.metrics import score_pairs
@@ -71,6 +72,29 @@ def test_subsets_are_resampled_each_by_itself():
   assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [2.5, 97.5])), abs=1e-9)
   one = bootstrap_gain(before, after, gold, ["x"] * 200)
   assert one == bootstrap_gain(before, after, gold)
+
+
+def test_repeated_pairs_are_drawn_together():
+  """A file whose pairs all repeat has the interval of the file without repeats; others are drawn one by one."""
+  before, after, gold = methods(40)
+  once = bootstrap_gain(before, after, gold, n_boot=100)
+  ten = [np.tile(values, 10) for values in (before, after, gold)]
+  found = bootstrap_gain(*ten, n_boot=100, numbers=np.tile(np.arange(40), 10))
+  assert (found.gain, found.low, found.high) == pytest.approx((once.gain, once.low, once.high), abs=1e-9)
+  assert bootstrap_gain(before, after, gold, n_boot=100, numbers=np.arange(40)) == once
+  numbers = np.concatenate([np.arange(30), np.arange(10)])
+  found = bootstrap_gain(before, after, gold, n_boot=50, seed=3, numbers=numbers)
+  gains = []
+  for draw in np.random.default_rng(3).integers(30, size=[50, 30]):
+    rows = [row for pair in draw for row in np.flatnonzero(numbers == pair)]
+    gains.append(spearman(after[rows], gold[rows]) - spearman(before[rows], gold[rows]))
+  assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [2.5, 97.5])), abs=1e-9)
+  assert found.pairs == 40 and found.gain == once.gain
+
+
+def test_pairs_of_the_same_sentences_in_either_order_repeat():
+  pairs = SentencePairs(["a", "b", "c", "a", "a"], ["b", "a", "c", "b", "c"], [1, 2, 3, 4, math.nan])
+  assert pairs.distinct_numbers().tolist() == [0, 0, 1, 0, 2]
 
 
 def test_pairs_without_gold_take_no_part():

@@ -110,11 +110,6 @@ class StaticTokenizer(FolderTokenizer):
     ids = self.backend.get_vocab(with_added_tokens=True)
     return ids | {_EDGE: 1 + max(ids.values(), default=-1)}
 
-  @property
-  def unknown_id(self) -> int | None:
-    """Id of what is in no vocabulary; None if there is no such token."""
-    return self._unk_id
-
   @functools.cached_property
   def checksum(self) -> str:
     """SHA-256 of the tokenizer, its special tokens and the prompt, in hexadecimal."""
@@ -177,7 +172,8 @@ def load_parts(settings: EncoderSettings, source: Source) -> tuple[LoadedModel, 
     # model2vec leaves it out of a text.
     counts[tokenizer.unknown_id] = 0
     rows[tokenizer.unknown_id] = 0
-  weights = make_token_weights(settings.token_weights or UNIFORM, tokenizer, settings.frequency_corpus)
+  name = settings.token_weights or UNIFORM
+  weights = make_token_weights(name, tokenizer, settings.frequency_corpus, settings.number_weight)
   if weights is None:
     weights = TokenWeights(UNIFORM, counts)
   else:

@@ -173,9 +173,9 @@ class SentenceTokenizer:
       self._warn_of_text(ids, cut, max_seq_length)
     return ids
 
-  def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> None:
-    """Logs the tokenizer's warnings for a sample of cached sentences."""
-    self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
+  def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> list[np.ndarray]:
+    """Logs the tokenizer's warnings for a sample of cached sentences, and returns the token ids of the sample."""
+    return self(sentences[:: 1 + len(sentences) // _CHUNK_SENTENCES], max_seq_length)
 
   def _warn_of_text(self, ids, cut, max_seq_length):
     """Logs warnings, once each, if more than a tenth of the word pieces are [UNK], or a hundredth is cut off."""
@@ -195,6 +195,11 @@ class SentenceTokenizer:
         100 * unknown / pieces,
         self.specials["unk_token"],
       )
+
+  @property
+  def unknown_id(self) -> int | None:
+    """Id of what is in no vocabulary; None if there is no such token."""
+    return self._unk_id
 
   def files(self) -> dict[str, bytes]:
     """Returns {name: content} of the files of its vocabulary in an encoder's folder."""

@@ -1,5 +1,6 @@
 """token_weights.py and frequency.py: weights against counts in plain Python; models with weights."""
 
+import copy
 import gzip
 import math
 
@@ -8,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
 from bert_flow_tf.encoder.text.frequency import (
   PACKAGED,
   count_frequencies,
@@ -63,7 +65,9 @@ def test_weights_by_their_definition(mini, weighted):
     count = 0 if "7" in piece else counts.get(piece, 0)
     expected = math.log(6 / (count + 1)) ** 1.5
     assert table[vocab.index(piece)] == pytest.approx(expected, rel=1e-6)
-  for piece in ("[CLS]", "[SEP]", "[PAD]", "[MASK]", ".", ",", "!", "$", "##?", "##7", "19", "2001"):
+  for piece in ("##7", "19", "20"):
+    assert table[vocab.index(piece)] == pytest.approx(0.1 * math.log(6) ** 1.5, rel=1e-6)
+  for piece in ("[CLS]", "[SEP]", "[PAD]", "[MASK]", ".", ",", "!", "$", "##?"):
     assert piece not in vocab or table[vocab.index(piece)] == 0
 
 
@@ -83,6 +87,52 @@ def test_sentences_with_years_are_no_cone():
   cosines = np.array([model.similarity([text] * len(years), years) for text in years])
   assert cosines[~np.eye(len(years), dtype=bool)].mean() < 0.1
   assert model.similarity(["A dog ran 7 miles."], ["A dog ran 8 miles."]) < 0.95  # other numbers count
+
+
+# Sentences that differ in a number alone, whose pieces are years, parts of numbers, or 15 to 20.
+NUMBERS = [
+  ("It was written in 1984.", "It was written in 1985."),
+  ("Order 4711 was shipped to Berlin.", "Order 4712 was shipped to Berlin."),
+  ("Order 4711 was shipped to Berlin.", "Order 4799 was shipped to Berlin."),
+  ("Call 030 1234567.", "Call 030 1234568."),
+  ("DE89370400440532013000", "DE89370400440532013001"),
+  ("The invoice is over 1,250.00 dollars.", "The invoice is over 1,260.00 dollars."),
+  ("She is 15 years old.", "She is 20 years old."),
+  ("1748", "1749"),
+  ("room 101 " + "of the long report " * 20, "room 102 " + "of the long report " * 20),
+]
+
+
+@pytest.mark.parametrize(("recipe", "calibrations"), [("fast", ("none", "soft-whitening")), ("recommended", ("none",))])
+def test_numbers_are_read(recipe, calibrations):
+  model = SentenceModel.from_pretrained("mini", recipe=recipe)
+  a, b = zip(*NUMBERS, strict=True)
+  for calibration in calibrations:
+    if calibration != "none":
+      model.fit(load_task("sample").splits["dev"].sentences_a, calibration, show_progress=False)
+    assert (model.similarity(a, b) < 1 - 1e-5).all()
+    # As search and dedupe compare: products of float32 rows of length 1.
+    rows_a, rows_b = (model.encode(texts, normalize_embeddings=True) for texts in (a, b))
+    assert (np.sum(rows_a * rows_b, axis=1) < 1 - 1e-5).all()
+
+
+def test_identities_of_earlier_releases_have_no_weight_of_numbers(corpus):
+  """They hold no `number_weight`: the encoder that they load has the weights of their release, 0 for years."""
+  settings = {"token_weights": "idf", "frequency_corpus": corpus}
+  now = SentenceEncoder.from_pretrained("mini", **settings)
+  vocab = now.tokenizer.vocab
+  of_years = [vocab.index(piece) for piece in ("15", "19", "20", *(f"##{digit}" for digit in range(10)))]
+  assert (now.token_weights.table[of_years] > 0).all()
+  old = SentenceEncoder.from_pretrained("mini", **settings, number_weight=0)
+  values = old.identity("mix").to_dict()
+  del values["number_weight"]
+  released = EncoderIdentity.from_dict(values, "model.npz")
+  loaded = load_encoder(released.loading_settings())
+  assert (loaded.token_weights.table[of_years] == 0).all() and not released.differences(loaded.identity("mix"))
+  others = np.setdiff1d(np.arange(len(vocab)), np.flatnonzero(now.token_weights.table != loaded.token_weights.table))
+  np.testing.assert_array_equal(loaded.token_weights.table[others], now.token_weights.table[others])
+  with pytest.raises(EncoderError, match="number_weight=0"):
+    released.check_same(now.identity("mix"), "model.npz")
 
 
 def test_packaged_table_covers_the_vocabulary(mini):
@@ -112,6 +162,59 @@ def test_embeddings_against_numpy(mini, weighted, pooling):
     mix = 0.6 * of_words / np.linalg.norm(of_words) + 0.4 * of_blocks / np.linalg.norm(of_blocks)
     expected = {"avg": of_blocks, "word-rows": of_words, "mix": mix}[pooling]
     np.testing.assert_allclose(row, expected, atol=2e-5)
+
+
+GERMAN = [
+  "der mann liest nicht in dem zug",
+  "das kind und der hund sind nicht in dem garten",
+  "die katze ist nicht in dem haus",
+]
+
+
+@pytest.fixture(scope="module")
+def german_tokenizer(tmp_path_factory):
+  """The word pieces of `mini`, of which some are German words."""
+  vocab = SentenceEncoder.from_pretrained("mini").tokenizer.vocab
+  words = sorted({word for text in GERMAN for word in text.split()}.difference(vocab))
+  path = tmp_path_factory.mktemp("german") / "vocab.txt"
+  path.write_text("\n".join([*vocab[: -len(words)], *words]), encoding="utf-8")
+  return SentenceTokenizer(path)
+
+
+def warnings_of(caplog, weights, tokenizer, *calls):
+  """Returns the warnings of texts that are judged in some calls, by a copy of the weights."""
+  caplog.clear()
+  weights = copy.deepcopy(weights)
+  for texts in calls:
+    weights.warn_of_text(tokenizer(texts))
+  return [record.getMessage() for record in caplog.records if "frequency_corpus" in record.getMessage()]
+
+
+def test_text_of_another_language_than_the_packaged_table(german_tokenizer, tmp_path, caplog):
+  path = tmp_path / "de.txt"
+  path.write_text("\n".join(GERMAN))
+  tokenizer, weights = german_tokenizer, make_token_weights("idf", german_tokenizer)
+  for calls, count in (([GERMAN * 2], 1), ([[text] for text in GERMAN * 3], 1), ([GERMAN, GERMAN * 2, GERMAN], 1)):
+    assert len(warnings_of(caplog, weights, tokenizer, *calls)) == count
+  # Short lists, English, names and products in it, numbers, unknown text, and frequencies of such text.
+  english = load_task("sample").splits["test"].sentences_a
+  lists = [
+    ["Anna Huber", "Max Moser"] * 30,
+    ["Galaxy S21 5G 128 GB black for home and office", "USB-C cable 2 m, white"] * 9,
+  ]
+  for texts in (GERMAN[:1], english, english[:8], *lists, ["4711 4712 4713 20 1984"] * 20, ["\u4f60\u597d"] * 50, []):
+    assert not warnings_of(caplog, weights, tokenizer, texts)
+  assert not warnings_of(caplog, make_token_weights("idf", tokenizer, path), tokenizer, GERMAN * 9)
+
+
+def test_encode_judges_its_text(mini, german_tokenizer, tmp_path, caplog):
+  """Also of a cache."""
+  weights = make_token_weights("idf", german_tokenizer)
+  for _ in range(2):
+    encoder = SentenceEncoder(mini.loaded, german_tokenizer, copy.deepcopy(weights))
+    caplog.clear()
+    encoder.encode(GERMAN + [f"{text} und {text}" for text in GERMAN], "word-rows", cache=tmp_path)
+    assert "frequency_corpus" in caplog.text
 
 
 def test_uniform_is_the_default_and_changes_no_key(mini, weighted):
@@ -145,6 +248,8 @@ def test_a_saved_model_counts_the_file_again(weighted, corpus, tmp_path):
     ({"token_weights": "idf-0"}, "token_weights"),
     ({"token_weights": "idf-"}, "token_weights"),
     ({"frequency_corpus": "no/file"}, "frequency_corpus"),
+    ({"number_weight": 0.5}, "number_weight"),
+    ({"token_weights": "idf", "number_weight": 1.5}, "number_weight"),
     ({"token_weights": "idf", "frequency_corpus": "no/file"}, "frequency_corpus"),
   ],
 )

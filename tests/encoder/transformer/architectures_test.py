@@ -134,6 +134,9 @@ def test_weights_of_tokens(name):
   assert not table[rows[0]].any()
   assert table[rows[1][1:-1]].max() < table[rows[2][1:-1]].max()
   assert 0 < table[tokenizer(["x the"])[0][-2]] < 2.5  # after a space, too
+  ids = tokenizer(["in 1984 and 4711"], 64)[0]
+  of_digits = [row for row in ids if any(map(str.isdigit, tokenizer.words[row]))]
+  assert of_digits and (table[of_digits] > 0).all()
 
 
 def test_saved_encoder_cache_and_identity(golden, tmp_path):
