@@ -5,14 +5,12 @@ import json
 import pathlib
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
@@ -90,7 +88,7 @@ class SentenceTransformersAdapter:
       convert_to_tensor: True for a torch.Tensor; needs PyTorch.
       prompt_name: see `SentenceModel.encode`.
       prompt: see `SentenceModel.encode`.
-      prompt_type: mteb's "query" or "document"; without a prompt, as `encode_query` and `encode_document`.
+      prompt_type: see `SentenceModel.encode`.
       **others: arguments of the two programs that change nothing here (mteb's task_metadata, ...).
 
     Returns:
@@ -104,11 +102,15 @@ class SentenceTransformersAdapter:
     check_sentence_transformers(others)
     if convert_to_tensor:
       _import_torch()  # an error here comes before the long embedding
-    if prompt is None and prompt_name is None and prompt_type is not None:
-      prompt = self._prompt_of_type(str(getattr(prompt_type, "value", prompt_type)))
     texts = _texts_of(sentences)
     embeddings = self.model.encode(
-      texts, batch_size, bool(show_progress_bar), normalize_embeddings, prompt_name=prompt_name, prompt=prompt
+      texts,
+      batch_size,
+      bool(show_progress_bar),
+      normalize_embeddings,
+      prompt_name=prompt_name,
+      prompt=prompt,
+      prompt_type=prompt_type,
     )
     embeddings = np.require(embeddings, requirements="W")  # PyTorch warns of tensors that share read-only memory
     if convert_to_tensor:
@@ -121,19 +123,12 @@ class SentenceTransformersAdapter:
     return list(embeddings)
 
   def encode_query(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
-    """Embeds queries, after the declared prompt "query", if there is one; see `encode`."""
+    """Embeds queries, after their prompt; see `encode` and `SentenceModel.encode_query`."""
     return self.encode(sentences, *args, **{"prompt_type": "query", **kwargs})
 
   def encode_document(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
-    """Embeds documents, after the declared prompt "document", if there is one; see `encode`."""
+    """Embeds documents, after their prompt; see `encode` and `SentenceModel.encode_document`."""
     return self.encode(sentences, *args, **{"prompt_type": "document", **kwargs})
-
-  def _prompt_of_type(self, prompt_type):
-    """Returns the declared prompt of queries or documents; None where no prompt is declared."""
-    prompts = self.model.encoder.declared.prompts
-    if not prompts:
-      return None
-    return prompts.get(prompt_type, "")  # sentence-transformers takes no default prompt here
 
   @property
   def device(self) -> str:
@@ -194,10 +189,8 @@ class EvaluationMetrics:
 def revision(model: SentenceModel) -> str:
   """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
   values = model.identity.deciding()
-  if model.calibration_name is not None:
-    with tempfile.TemporaryDirectory() as folder:
-      model.save(folder)
-      values["calibration_sha256"] = calibration_sha256(folder)
+  if model.steps_checksum is not None:
+    values["calibration_sha256"] = model.steps_checksum
   return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:40]
 
 

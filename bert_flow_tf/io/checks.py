@@ -25,7 +25,6 @@ _IGNORED = (
   "task_metadata",
   "hf_split",
   "hf_subset",
-  "prompt_type",
   "request_qid",
   "device",
   "chunk_size",
