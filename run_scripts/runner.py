@@ -16,6 +16,8 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 from run_scripts import common_flags, help_page, quiet
 
 FLAGS = flags.FLAGS
+# Flags of texts, of which an empty one is for none, in place of one that files declare.
+_MAY_BE_EMPTY = ("prompt", "query_prompt")
 
 # {argument of the library: its flags}, if names differ: messages name the first flag on the command line, or the last.
 _FLAG_OF_ARGUMENT = {
@@ -101,7 +103,7 @@ def _parse(argv, take_arguments):
     except BertFlowError as error:
       sys.exit(_fail(_with_flags(error, rest[1:])))
   for flag in common_flags.runner_flags():
-    if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
+    if flag.value == "" != flag.default and flag.name not in _MAY_BE_EMPTY:  # as an unset variable of a shell gives it
       sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))
     if isinstance(flag.value, str) and flag.value.startswith("~/"):
       flag.value = os.path.expanduser(flag.value)
