@@ -36,12 +36,13 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderEr
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
-from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
+from bert_flow_tf.io.checks import check_assignment, check_counts, check_rows, check_sentence_transformers
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
 
 _SAMPLE = 1024
+_ATTRIBUTES = ("encoder", "steps", "dim", "choice", "flow_fit", "sample")
 
 
 class SentenceModel:
@@ -113,6 +114,11 @@ class SentenceModel:
     self._low_dim = low_dim
     self._further_steps = tuple(steps) if isinstance(steps, Sequence) else (steps,)
     self._set_steps(CalibrationSpec(None, characters=characters).steps(fitted))
+
+  def __setattr__(self, name: str, value: Any) -> None:
+    """Sets an attribute; a ConfigError for a name that would have no effect, as truncate_dim."""
+    check_assignment(self, SentenceModel, _ATTRIBUTES, name, value)
+    super().__setattr__(name, value)
 
   @classmethod
   def from_pretrained(
@@ -473,6 +479,7 @@ class SentenceModel:
     prompt_name: str | None = None,
     prompt: str | None = None,
     prompt_type: Any = None,
+    truncate_dim: int | None = None,
     **others: Any,
   ) -> np.ndarray:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
@@ -486,6 +493,8 @@ class SentenceModel:
       prompt_name: name of a prompt that the encoder's folder declares, as "query".
       prompt: text to put before each sentence, in place of a prompt with a name; None for the encoder's `prompt`.
       prompt_type: "query" or "document", or mteb's PromptType, for the prompt of this role; see `encode_query`.
+      truncate_dim: number of dimensions to keep, the first ones, of an encoder that was trained for it; None for all.
+        `from_pretrained` has it, too, and a calibration is fitted on these then.
       **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
         device, ... `SentenceTransformersAdapter` also returns tensors of PyTorch.
 
@@ -498,6 +507,12 @@ class SentenceModel:
       EncoderError, CalibrationError: an embedding is not finite.
     """
     check_sentence_transformers(others)
+    if truncate_dim is not None:
+      check_counts(truncate_dim=truncate_dim)
+      if calibrated and self.steps:
+        message = f"truncate_dim={truncate_dim}: the dimensions after {self.calibration_name} have no such order"
+        way = f"from_pretrained(name, truncate_dim={truncate_dim}) keeps the encoder's first ones, then fit"
+        raise ConfigError(f"{message}; {way}", argument="truncate_dim")
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
     texts = check_sentences(texts)
@@ -506,6 +521,7 @@ class SentenceModel:
       embeddings = self.transform(self._embed_if_read(texts, batch_size, bool(show_progress_bar), prompt), texts)
     else:
       embeddings = self._embed(texts, batch_size, bool(show_progress_bar), prompt)
+    embeddings = embeddings[:, :truncate_dim]
     if normalize_embeddings:
       embeddings = normalized(embeddings)
     if is_single:

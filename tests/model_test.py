@@ -252,6 +252,36 @@ def test_arguments_of_sentence_transformers(model):
       model.encode(["dog"], **{name: value})
 
 
+def test_the_first_dimensions_of_a_call(encoder, rows, model):
+  """As `from_pretrained` keeps them; a calibrated embedding has no first ones."""
+  plain = SentenceModel(encoder, **POOLING)
+  np.testing.assert_allclose(plain.encode(SENTENCES, truncate_dim=5), rows[:, :5], atol=1e-6)
+  lengths = np.linalg.norm(plain.encode(SENTENCES, truncate_dim=5, normalize_embeddings=True), axis=1)
+  np.testing.assert_allclose(lengths, 1.0, atol=1e-6)
+  assert plain.encode("dog", truncate_dim=99).shape == (12,)
+  assert model.encode("dog", truncate_dim=5, calibrated=False).shape == (5,)
+  with rejected(ConfigError, "truncate_dim", match="from_pretrained"):
+    model.encode("dog", truncate_dim=2)
+  with rejected(ConfigError, "truncate_dim"):
+    plain.encode("dog", truncate_dim=0)
+
+
+def test_an_attribute_without_an_effect_is_not_assigned(model):
+  for name in ("normalize", "token_weights", "truncate_dim", "max_seq_length", "prompts", "nonsense"):
+    with rejected(ConfigError, name):
+      setattr(model, name, 3)
+  model.sample = ["a"]
+  assert not hasattr(model, "nonsense") and model.max_seq_length == 8
+
+  class Own(SentenceModel):
+    nonsense = 1
+
+  own = Own(model.encoder)
+  own.nonsense = 2
+  with rejected(ConfigError, "normalize"):
+    own.normalize = True
+
+
 @pytest.mark.parametrize("calibrated", [False, True])
 @pytest.mark.parametrize("prefix", ["", "static:"])
 def test_what_is_saved_has_the_absolute_path_of_the_encoder(tmp_path, monkeypatch, prefix, calibrated):

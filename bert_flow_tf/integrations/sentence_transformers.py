@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
-from bert_flow_tf.io.checks import check_sentence_transformers
+from bert_flow_tf.io.checks import check_assignment, check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class SentenceTransformersAdapter:
     model: the `SentenceModel`.
     similarity_fn_name: "cosine".
     model_card_data: receives the scores of sentence-transformers' evaluators, and names the model.
+
+  Other attributes cannot be assigned: a ConfigError names the argument that has the effect.
   """
 
   similarity_fn_name = "cosine"
@@ -44,6 +46,11 @@ class SentenceTransformersAdapter:
   def __init__(self, model: SentenceModel) -> None:
     self.model = model
     self.model_card_data = EvaluationMetrics(model)
+
+  def __setattr__(self, name: str, value: Any) -> None:
+    """Sets an attribute; a ConfigError for a name that would have no effect, as prompts."""
+    check_assignment(self, SentenceTransformersAdapter, ("model", "model_card_data"), name, value)
+    super().__setattr__(name, value)
 
   @property
   def mteb_model_meta(self) -> "ModelMeta | None":
@@ -54,6 +61,20 @@ class SentenceTransformersAdapter:
   def max_seq_length(self) -> int:
     """Largest number of tokens of a sentence, [CLS] and [SEP] included."""
     return self.model.max_seq_length
+
+  def get_max_seq_length(self) -> int:
+    """Returns `max_seq_length`."""
+    return self.max_seq_length
+
+  @property
+  def prompts(self) -> dict[str, str]:
+    """The prompts that the encoder's folder declares, by their names."""
+    return dict(self.model.encoder.declared.prompts)
+
+  @property
+  def truncate_dim(self) -> int | None:
+    """Number of the encoder's dimensions that are kept; None for all."""
+    return self.model.encoder.truncate_dim
 
   def get_sentence_embedding_dimension(self) -> int:
     """Returns the dimensions of the embeddings that `encode` returns."""
@@ -73,6 +94,7 @@ class SentenceTransformersAdapter:
     prompt_name: str | None = None,
     prompt: str | None = None,
     prompt_type: object = None,
+    truncate_dim: int | None = None,
     **others: object,
   ) -> "Embeddings":
     """Embeds and calibrates sentences.
@@ -89,6 +111,7 @@ class SentenceTransformersAdapter:
       prompt_name: see `SentenceModel.encode`.
       prompt: see `SentenceModel.encode`.
       prompt_type: see `SentenceModel.encode`.
+      truncate_dim: see `SentenceModel.encode`.
       **others: arguments of the two programs that change nothing here (mteb's task_metadata, ...).
 
     Returns:
@@ -111,6 +134,7 @@ class SentenceTransformersAdapter:
       prompt_name=prompt_name,
       prompt=prompt,
       prompt_type=prompt_type,
+      truncate_dim=truncate_dim,
     )
     embeddings = np.require(embeddings, requirements="W")  # PyTorch warns of tensors that share read-only memory
     if convert_to_tensor:
@@ -129,6 +153,14 @@ class SentenceTransformersAdapter:
   def encode_document(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
     """Embeds documents, after their prompt; see `encode` and `SentenceModel.encode_document`."""
     return self.encode(sentences, *args, **{"prompt_type": "document", **kwargs})
+
+  def embed_documents(self, texts: Texts) -> list[list[float]]:
+    """Returns the embeddings of documents as lists of float, as LangChain calls it; see `encode_document`."""
+    return self.model.encode_document(texts).tolist()
+
+  def embed_query(self, text: str) -> list[float]:
+    """Returns the embedding of a query as a list of float; see `encode_query`."""
+    return self.model.encode_query(text).tolist()
 
   @property
   def device(self) -> str:
