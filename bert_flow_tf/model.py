@@ -298,8 +298,8 @@ class SentenceModel:
     """
     if not self.encoder.has_loaded_weights:
       raise EncoderError(
-        f"encoder: its weights were trained, and {self.encoder.name!r} loads the former ones; save_encoder(encoder, "
-        "FOLDER) writes them, and a model of from_pretrained(FOLDER) can be saved",
+        f"encoder: its weights were trained, and {self.encoder.name!r} loads the former ones; encoder.saving."
+        "save_encoder(encoder, FOLDER) writes them, and a model of from_pretrained(FOLDER) can be saved",
         argument="encoder",
       )
     identity = self.identity
