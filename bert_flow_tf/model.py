@@ -1,5 +1,7 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
+import copy
+import dataclasses
 import math
 import os
 from collections.abc import Sequence
@@ -14,10 +16,18 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.low_dim import LowDim, check_low_dim
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, fitted_steps, parse_calibration
 from bert_flow_tf.calibration.recipes import find_recipe
-from bert_flow_tf.calibration.saving import as_calibration, load_steps, save_steps
+from bert_flow_tf.calibration.saving import as_calibration, load_steps, save_steps, steps_sha256
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps, cosines_of_halves
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
-from bert_flow_tf.encoder.identity import check_encoder, has_identity, load_identity, read_identity, save_identity
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
+from bert_flow_tf.encoder.identity import (
+  EncoderIdentity,
+  check_encoder,
+  has_identity,
+  load_identity,
+  read_identity,
+  save_identity,
+)
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder_of
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
@@ -26,7 +36,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderEr
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import is_symbolic
-from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
+from bert_flow_tf.io.checks import check_assignment, check_counts, check_rows, check_sentence_transformers
 from bert_flow_tf.progress import Progress
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
@@ -35,6 +45,7 @@ from bert_flow_tf.training.loop import LoopResult
 _SAMPLE = 1024
 # Texts of pairs that are embedded at once: distinct ones, or those of a part of the pairs if there are more.
 _MAX_TEXTS, _PART_TEXTS = 1 << 17, 1 << 14
+_ATTRIBUTES = ("encoder", "steps", "dim", "choice", "flow_fit", "sample")
 
 
 class SentenceModel:
@@ -67,7 +78,6 @@ class SentenceModel:
   Attributes:
     encoder: the encoder, a `SentenceEncoder` or an encoder of another kind.
     steps: the `calibration.Step`s, in their order.
-    identity: the `EncoderIdentity` of the embeddings before calibration, and of `low_dim`.
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
     flow_fit: the `LoopResult` of the last fit of a flow, else None.
@@ -95,17 +105,23 @@ class SentenceModel:
     self.flow_fit: LoopResult | None = None
     self.sample: list[str] = []
     self.dim = encoder.dim(sentence_embedding_type)
-    self.identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
+    self._identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
+    self._settings = self._identity.settings
     self._cache = cache
     self._default_calibration = FLOW
     self._unfitted_recipe: str | None = None
     fitted = None
     if calibration is not None:
       fitted = as_calibration(calibration)
-      check_encoder(fitted, self.identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
+      check_encoder(fitted, self._identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
     self._low_dim = low_dim
     self._further_steps = tuple(steps) if isinstance(steps, Sequence) else (steps,)
     self._set_steps(CalibrationSpec(None, characters=characters).steps(fitted))
+
+  def __setattr__(self, name: str, value: Any) -> None:
+    """Sets an attribute; a ConfigError for a name that would have no effect, as truncate_dim."""
+    check_assignment(self, SentenceModel, _ATTRIBUTES, name, value)
+    super().__setattr__(name, value)
 
   @classmethod
   def from_pretrained(
@@ -148,7 +164,7 @@ class SentenceModel:
       low_dim=low_dim,
       cache=cache,
     )
-    encoder.declared.log(**model.identity.settings.pooling_arguments())
+    encoder.declared.log(**model._settings.pooling_arguments())
     if recipe is not None:
       model._default_calibration, model._unfitted_recipe = settings.calibration, recipe
     return model
@@ -248,9 +264,26 @@ class SentenceModel:
     """False if no embedding is computed, as for characters alone."""
     return not self.steps or self.steps[0].reads_embedding
 
+  @property
+  def identity(self) -> EncoderIdentity:
+    """The `EncoderIdentity` of the embeddings before calibration, and of `low_dim`: of the weights as they are now.
+
+    Weights that may be trained (`as_layer`, `as_function(trainable=True)`, your own BERT) are read for it each time.
+    """
+    return dataclasses.replace(self._identity, weights_sha256=self.encoder.weights_checksum)
+
+  @property
+  def steps_checksum(self) -> str | None:
+    """Hexadecimal SHA-256 of the steps without `low_dim`, which the identity holds; None for none."""
+    return steps_sha256(self._saved_steps)
+
+  @property
+  def _saved_steps(self):
+    """The steps without `low_dim`, which is the last one."""
+    return self.steps if self._low_dim is None else self.steps[:-1]
+
   def __repr__(self) -> str:
-    identity = self.identity
-    values = {"pooling": identity.sentence_embedding_type, "max_seq_length": identity.max_seq_length}
+    values = {"pooling": self._identity.sentence_embedding_type, "max_seq_length": self.max_seq_length}
     values |= {"calibration": self.calibration_name}
     values |= {"dim": self.dim, "output_dim": self.output_dim}
     named = [f"{name}={value!r}" for name, value in values.items()]
@@ -263,18 +296,20 @@ class SentenceModel:
       folder: gets calibration.npz, or without a calibration model.npz; an older model in it is replaced.
 
     Raises:
+      EncoderError: the encoder was trained since it was loaded, so that its name or folder has other weights.
       BertFlowError: the folder cannot be written.
     """
-    identity = self.identity.to_dict()
-    if self.calibration is not None:
-      identity = self.calibration.encoder or identity
-      self.calibration.encoder = identity
-    # The identity holds low_dim, whose step is the last one.
-    steps = self.steps if self._low_dim is None else self.steps[:-1]
-    if steps:
-      save_steps(folder, steps, identity)
+    if not self.encoder.has_loaded_weights:
+      raise EncoderError(
+        f"encoder: its weights were trained, and {self.encoder.name!r} loads the former ones; encoder.saving."
+        "save_encoder(encoder, FOLDER) writes them, and a model of from_pretrained(FOLDER) can be saved",
+        argument="encoder",
+      )
+    identity = self.identity
+    if self._saved_steps:
+      save_steps(folder, self._saved_steps, identity.to_dict())
     else:
-      save_identity(self.identity, folder)
+      save_identity(identity, folder)
 
   @property
   def calibration_name(self) -> str | None:
@@ -289,12 +324,12 @@ class SentenceModel:
   @property
   def max_seq_length(self) -> int:
     """Largest number of tokens of a sentence, [CLS] and [SEP] included."""
-    return self.identity.max_seq_length
+    return self._identity.max_seq_length
 
   @property
   def pooling(self) -> Pooling:
     """The pooling of the encoder's blocks."""
-    return self.encoder.pooling(self.identity.sentence_embedding_type)
+    return self.encoder.pooling(self._identity.sentence_embedding_type)
 
   @property
   def output_dim(self) -> int:
@@ -378,22 +413,24 @@ class SentenceModel:
 
   def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
     """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
-    arguments = {**self.identity.settings.model_arguments(), "steps": self._further_steps, "cache": self._cache}
+    arguments = {**self._settings.model_arguments(), "steps": self._further_steps, "cache": self._cache}
     return SentenceModel(self.encoder, calibration, characters=characters, **arguments)
 
   def _embed(self, sentences, batch_size, show_progress, prompt=None):
     """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""
-    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self.identity.settings.pooling_arguments()}
+    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self._settings.pooling_arguments()}
     encoder = self.encoder
     if prompt is not None:
       encoder = encoder.with_prompt(prompt)
     return encoder.encode(sentences, cache=self._cache, **arguments)
 
-  def _prompt_of(self, prompt_name, prompt):
-    """Returns a prompt, or the declared one of a name; None for neither."""
+  def _prompt_of(self, prompt_name, prompt, prompt_type):
+    """Returns a prompt, the declared one of a name, or that of a role; None for neither."""
     prompts = self.encoder.declared.prompts
-    if prompt is not None or prompt_name is None:
+    if prompt is not None:
       return prompt
+    if prompt_name is None:
+      return None if prompt_type is None else self.encoder.prompt_of(role_of(prompt_type))
     if prompt_name not in prompts:
       names = ", ".join(prompts) or "none"
       message = f"prompt_name={prompt_name!r}: expected a prompt that {self.encoder.name} declares ({names})"
@@ -444,6 +481,8 @@ class SentenceModel:
     calibrated: bool = True,
     prompt_name: str | None = None,
     prompt: str | None = None,
+    prompt_type: Any = None,
+    truncate_dim: int | None = None,
     **others: Any,
   ) -> np.ndarray:
     """Embeds and calibrates sentences; the arguments are named as in sentence-transformers.
@@ -456,6 +495,9 @@ class SentenceModel:
       calibrated: False for the encoder's embeddings, which `transform` takes.
       prompt_name: name of a prompt that the encoder's folder declares, as "query".
       prompt: text to put before each sentence, in place of a prompt with a name; None for the encoder's `prompt`.
+      prompt_type: "query" or "document", or mteb's PromptType, for the prompt of this role; see `encode_query`.
+      truncate_dim: number of dimensions to keep, the first ones, of an encoder that was trained for it; None for all.
+        `from_pretrained` has it, too, and a calibration is fitted on these then.
       **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
         device, ... `SentenceTransformersAdapter` also returns tensors of PyTorch.
 
@@ -468,19 +510,59 @@ class SentenceModel:
       EncoderError, CalibrationError: an embedding is not finite.
     """
     check_sentence_transformers(others)
+    if truncate_dim is not None:
+      check_counts(truncate_dim=truncate_dim)
+      if calibrated and self.steps:
+        message = f"truncate_dim={truncate_dim}: the dimensions after {self.calibration_name} have no such order"
+        way = f"from_pretrained(name, truncate_dim={truncate_dim}) keeps the encoder's first ones, then fit"
+        raise ConfigError(f"{message}; {way}", argument="truncate_dim")
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
     texts = check_sentences(texts)
-    prompt = self._prompt_of(prompt_name, prompt)
+    prompt = self._prompt_of(prompt_name, prompt, prompt_type)
     if calibrated:
       embeddings = self.transform(self._embed_if_read(texts, batch_size, bool(show_progress_bar), prompt), texts)
     else:
       embeddings = self._embed(texts, batch_size, bool(show_progress_bar), prompt)
+    embeddings = embeddings[:, :truncate_dim]
     if normalize_embeddings:
       embeddings = normalized(embeddings)
     if is_single:
       return embeddings[0]
     return embeddings
+
+  def encode_query(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> np.ndarray:
+    """Embeds queries of a search, as `encode`, which has the same arguments.
+
+    Before each stands query_prompt of `from_pretrained`, else the prompt "query" that the encoder's folder declares,
+    else its `prompt`.
+    """
+    return self.encode(sentences, *args, **{"prompt_type": QUERY, **kwargs})
+
+  def encode_document(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> np.ndarray:
+    """Embeds texts that are searched, as `encode`, which has the same arguments.
+
+    Before each stands document_prompt or prompt of `from_pretrained`, else the prompt "document", "passage" or "corpus"
+    that the encoder's folder declares, else no prompt if it declares others, else its `prompt`.
+    """
+    return self.encode(sentences, *args, **{"prompt_type": DOCUMENT, **kwargs})
+
+  def for_documents(self) -> "SentenceModel":
+    """Returns a model whose `encode` and `fit` take sentences as documents of a search; itself if texts have no roles.
+
+    Raises:
+      ConfigError: characters, which take no prompt.
+    """
+    encoder = self.encoder.for_documents()
+    if encoder is self.encoder:
+      return self
+    model = copy.copy(self)
+    model.encoder = encoder
+    values = self._settings.model_arguments()
+    model._identity = dataclasses.replace(encoder.identity(**values), name=self._identity.name)
+    model._settings = model._identity.settings
+    model.steps = tuple(step.bound_to(encoder) for step in self.steps)
+    return model
 
   def similarity(
     self, texts_a: Texts, texts_b: Texts, batch_size: int = 64, show_progress_bar: bool | None = False

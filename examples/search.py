@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
 
   # The calibration is fitted on the corpus itself: that needs no labels.
   model = SentenceModel.from_pretrained(options.model).fit(corpus, options.calibration)
-  embeddings = model.encode(corpus)
+  embeddings = model.encode_document(corpus)
 
   # Near-duplicates: the most similar pairs, and the corpus without the later sentence of each.
   pairs = paraphrase_mining(model, corpus, threshold=options.threshold)
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
   print(f"{len(kept)} sentences remain without near-duplicates")
 
   # Nearest neighbors among these.
-  scores, rows = search(model.encode(queries), embeddings[kept], top_k=3)
+  scores, rows = search(model.encode_query(queries), embeddings[kept], top_k=3)
   neighbors = [[corpus[kept[row]] for row in of_query] for of_query in rows]
   for query, cosines, sentences in zip(queries, scores, neighbors, strict=True):
     print(query)

@@ -45,7 +45,7 @@ def make_udf(folder: str) -> Callable:
 
     model = spark_embed.load_model(folder, TaskContext.get().cpus())
     for sentences in batches:
-      embeddings = model.encode(sentences.tolist())
+      embeddings = model.encode_document(sentences.tolist())
       yield pd.Series(list(embeddings))
 
   return embed

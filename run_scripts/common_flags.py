@@ -129,6 +129,13 @@ def define_model_flags() -> None:
   define_calibration_flags()
 
 
+def define_query_prompt_flag() -> None:
+  """Defines --query_prompt of a command that searches, or writes what is searched."""
+  (field,) = (field for field in dataclasses.fields(EncoderSettings) if field.name == "query_prompt")
+  flags.DEFINE_string(field.name, field.default, field.metadata["help"])
+  help_page.put_under(field.name, "encoder")
+
+
 def define_recipe_flag() -> None:
   """Defines --recipe; `use_recipe` applies it."""
   text = f"Pooling, token weights and calibration together; a flag that is given replaces its part. {help_text()}."

@@ -29,6 +29,7 @@ def define_flags() -> None:
   """Defines the flags of this runner."""
   common_flags.define_settings(JobSettings)
   common_flags.define_model_flags()
+  common_flags.define_query_prompt_flag()
   flags.DEFINE_string(
     "saved_model",
     None,
@@ -42,7 +43,7 @@ def check_flags() -> None:
   common_flags.reject(["cached_dir"], "no use here, as finished shards are not embedded again")
   # A SavedModel has its encoder and calibration in it.
   names = common_flags.encoder_flags((NAME, LOADING, POOLING))
-  names.append("flow_folder")
+  names += ["flow_folder", "query_prompt"]
   names.remove("saved_model_output")
   if FLAGS.saved_model is not None:
     common_flags.reject(names, "no use with saved_model, which contains an encoder and its settings; leave one out")

@@ -48,6 +48,7 @@ def define_flags() -> None:
   text_flags.define_index_flag()
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
   common_flags.define_model_flags()
+  common_flags.define_query_prompt_flag()
   text_flags.define_fit_flag()
   text_flags.define_output_flag("With queries: TSV file of query, rank, similarity, id and sentence")
 
@@ -65,6 +66,8 @@ def take_arguments(arguments: list[str]) -> None:
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
+  if FLAGS.vectors is not None:
+    common_flags.reject(["prompt"], "stands before the texts of the vectors already; query_prompt is for queries")
   text_flags.check_vectors_flags(["id_column"])
   text_flags.check_text_flags()
   text_flags.check_output_kind(TSV)
@@ -125,7 +128,7 @@ def text_corpus(queries: int) -> Corpus:
   paths = text_flags.input_files()
   corpus = read_sentences(paths, common_flags.settings(JobSettings).format_of(paths))
   sentences = [sentence for _, sentence in corpus]
-  model = text_flags.load_text_model(sentences)
+  model = text_flags.load_text_model(sentences, documents=True)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True, normalize_embeddings=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
   find = exact_search(UnitRows([embeddings], model.output_dim, is_unit=True))
@@ -158,7 +161,7 @@ def vector_corpus(queries: int) -> Corpus:
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):
     name = None
-  model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir)
+  model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir, FLAGS.query_prompt)
   return Corpus(model, find, ("id",), lambda row: (vectors.id_of(row),))
 
 
@@ -175,15 +178,27 @@ def index_search(index: "SentenceIndex") -> Callable[[np.ndarray], Neighbors]:
   return lambda queries: index.search(queries, FLAGS.top_k)
 
 
+def log_prompts(model: "SentenceModel") -> None:
+  """Logs the prompts of the corpus and of queries, if there are any."""
+  from bert_flow_tf.encoder.checkpoints.declared import QUERY
+
+  prompt, query_prompt = model.encoder.prompt, model.encoder.prompt_of(QUERY)
+  if prompt and prompt == query_prompt:
+    logging.warning("%r stands before the texts of the corpus and before queries; --query_prompt is for these", prompt)
+  elif prompt or query_prompt:
+    logging.info("%r stands before the texts of the corpus, %r before queries", prompt, query_prompt)
+
+
 def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
   queries = read_queries()
   corpus = text_corpus(len(queries)) if FLAGS.vectors is None else vector_corpus(len(queries))
+  log_prompts(corpus.model)
 
   def hits(texts):
     """Yields (query, rank, cosine, id and sentence) of each query's nearest sentences."""
-    nearest = corpus.find(corpus.model.encode(texts, FLAGS.predict_batch_size))
+    nearest = corpus.find(corpus.model.encode_query(texts, FLAGS.predict_batch_size))
     for query, scores, rows in zip(texts, nearest.scores, nearest.rows, strict=True):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
         yield query, str(rank), f"{score:.6f}", *corpus.fields(row)

@@ -18,6 +18,8 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 from run_scripts import command_line, common_flags, help_page, quiet
 
 FLAGS = flags.FLAGS
+# Flags of texts, of which an empty one is for none, in place of one that files declare.
+_MAY_BE_EMPTY = ("prompt", "query_prompt")
 
 flags.DEFINE_boolean(
   "quiet",
@@ -115,7 +117,7 @@ def _parse(argv, take_arguments, prints_output):
     except BertFlowError as error:
       sys.exit(_fail(_with_flags(error, rest[1:])))
   for flag in common_flags.runner_flags():
-    if flag.value == "" != flag.default:  # as an unset variable of a shell gives it
+    if flag.value == "" != flag.default and flag.name not in _MAY_BE_EMPTY:  # as an unset variable of a shell gives it
       sys.exit(_fail(f"--{_name_as_given(flag.name)}: empty; expected a value, or leave the flag out"))
     if flag.value == "-" and flag.name in _OUTPUTS and not prints_output:
       name = _name_as_given(flag.name)

@@ -109,9 +109,14 @@ def input_files(max_files: int | None = None) -> list[str]:
   return paths
 
 
-def load_text_model(sentences: list[str] | tuple[list[str], list[str]]) -> "SentenceModel":
-  """Loads the `SentenceModel` of a command that compares texts; --calibration is fitted on these sentences or pairs."""
+def load_text_model(sentences: list[str] | tuple[list[str], list[str]], documents: bool = False) -> "SentenceModel":
+  """Loads the `SentenceModel` of a command that compares texts; --calibration is fitted on these sentences or pairs.
+
+  `documents`: whether they are searched, and have the prompt of documents.
+  """
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  if documents:
+    model = model.for_documents()
   if FLAGS.calibration is not None:
     logging.info("fitting %s on the sentences of %s", FLAGS.calibration, ", ".join(FLAGS.input))
     model.fit(sentences, calibration=FLAGS.calibration, batch_size=FLAGS.predict_batch_size)

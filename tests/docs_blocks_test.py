@@ -5,6 +5,7 @@ session. `NOT_RUN` has the commands that cannot be run here, `AS_READ` what a re
 """
 
 import contextlib
+import importlib.util
 import itertools
 import json
 import os
@@ -211,10 +212,19 @@ class Reader:
       process.wait()
 
 
+# Packages of docs/other_programs.md, none of which this package needs.
+_PROGRAMS = ("bertopic", "keybert", "langchain_core", "llama_index", "haystack", "chromadb", "qdrant_client", "lancedb")
+_PROGRAMS += ("duckdb", "txtai")
+
+
 def _missing(text):
   """Returns the needs of a command or code that this machine lacks."""
   needs = {str(SHARED): SHARED.exists(), "curl ": shutil.which("curl") is not None}
-  return [name for name, available in needs.items() if name in text and not available]
+  missing = [name for name, available in needs.items() if name in text and not available]
+  for package in _PROGRAMS:
+    if re.search(rf"^(from|import) {package}\b", text, re.MULTILINE) and not importlib.util.find_spec(package):
+      missing.append(package)
+  return missing
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.calibration.saving import load_calibration
+from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
@@ -164,11 +164,25 @@ def test_saved_and_loaded(encoder, model, tmp_path, calibrated):
   assert loaded.max_seq_length == 9 and loaded.encoder is encoder
   if calibrated:
     assert load_calibration(tmp_path / "model").encoder == model.identity.to_dict()
+    assert calibration_sha256(tmp_path / "model") == model.steps_checksum == loaded.steps_checksum
     with pytest.raises(ConfigError) as error:
       SentenceModel.load(tmp_path)  # the folder above it
     assert error.value.argument == "folder" and str(tmp_path / "model") in str(error.value)
     with pytest.raises(CalibrationError):
       SentenceModel.load(tmp_path / "none")
+
+
+def test_a_calibration_in_two_models_is_saved_with_each(encoder, rows, tmp_path):
+  """Vectors do not say which model they are of; what was fitted on another encoder is saved with the one in use."""
+  calibration = make_calibration("mean").fit(rows)
+  models = [SentenceModel(encoder, calibration, **POOLING), SentenceModel(encoder, calibration, max_seq_length=3)]
+  fitted = SentenceModel(encoder).fit(SENTENCES, "mean", show_progress=False)
+  models.append(SentenceModel(encoder, fitted.calibration, max_seq_length=3, allow_other_encoder=True))
+  for number, each in enumerate(models):
+    each.save(tmp_path / str(number))
+  for number, each in enumerate(models):
+    np.testing.assert_array_equal(SentenceModel.load(tmp_path / str(number)).encode(SENTENCES), each.encode(SENTENCES))
+  assert calibration.encoder is None and fitted.calibration.encoder == fitted.identity.to_dict()
 
 
 def test_an_encoder_that_is_gone_can_be_named(encoder, model, tmp_path):
@@ -259,6 +273,36 @@ def test_arguments_of_sentence_transformers(model):
   for name, value in wrong.items():
     with rejected(ConfigError, name):
       model.encode(["dog"], **{name: value})
+
+
+def test_the_first_dimensions_of_a_call(encoder, rows, model):
+  """As `from_pretrained` keeps them; a calibrated embedding has no first ones."""
+  plain = SentenceModel(encoder, **POOLING)
+  np.testing.assert_allclose(plain.encode(SENTENCES, truncate_dim=5), rows[:, :5], atol=1e-6)
+  lengths = np.linalg.norm(plain.encode(SENTENCES, truncate_dim=5, normalize_embeddings=True), axis=1)
+  np.testing.assert_allclose(lengths, 1.0, atol=1e-6)
+  assert plain.encode("dog", truncate_dim=99).shape == (12,)
+  assert model.encode("dog", truncate_dim=5, calibrated=False).shape == (5,)
+  with rejected(ConfigError, "truncate_dim", match="from_pretrained"):
+    model.encode("dog", truncate_dim=2)
+  with rejected(ConfigError, "truncate_dim"):
+    plain.encode("dog", truncate_dim=0)
+
+
+def test_an_attribute_without_an_effect_is_not_assigned(model):
+  for name in ("normalize", "token_weights", "truncate_dim", "max_seq_length", "prompts", "nonsense"):
+    with rejected(ConfigError, name):
+      setattr(model, name, 3)
+  model.sample = ["a"]
+  assert not hasattr(model, "nonsense") and model.max_seq_length == 8
+
+  class Own(SentenceModel):
+    nonsense = 1
+
+  own = Own(model.encoder)
+  own.nonsense = 2
+  with rejected(ConfigError, "normalize"):
+    own.normalize = True
 
 
 @pytest.mark.parametrize("calibrated", [False, True])

@@ -80,11 +80,16 @@ def load_steps(folder: str | os.PathLike) -> tuple[list[Step], Json | None]:
 
 def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Json) -> None:
   """Writes the steps of a model, at least one, for `load_steps`."""
-  parts = [step.checked_contents() for step in steps]
-  settings, arrays = joined_contents(_STEPS, parts)
-  if len(parts) == 1:
-    settings, arrays = parts[0]
+  settings, arrays = _contents_of_file(steps)
   archive.write(folder, KIND, {**settings, "encoder": encoder}, arrays)
+
+
+def _contents_of_file(steps):
+  """Returns the contents of steps, at least one, as a file holds them."""
+  parts = [step.checked_contents() for step in steps]
+  if len(parts) == 1:
+    return parts[0]
+  return joined_contents(_STEPS, parts)
 
 
 def _contents_of_steps(settings: Json, arrays: Mapping[str, np.ndarray]) -> list[Contents]:
@@ -104,10 +109,22 @@ def saved_calibrations(folder: str | os.PathLike) -> list[str]:
 def calibration_sha256(folder: str | os.PathLike) -> str:
   """Returns the hexadecimal SHA-256 of a saved calibration's numbers and settings, without its encoder's identity."""
   with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
-    # Settings first, then every array with its name, type and shape, in the order of the names.
-    total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
-    for name in sorted(arrays):
-      array = np.ascontiguousarray(arrays[name])
-      total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-      total.update(array.tobytes())
-    return total.hexdigest()
+    return _sha256(settings, arrays)
+
+
+def steps_sha256(steps: Sequence[Step]) -> str | None:
+  """Returns the `calibration_sha256` that a folder with these steps would have; None for no steps."""
+  if not steps:
+    return None
+  return _sha256(*_contents_of_file(steps))
+
+
+def _sha256(settings, arrays):
+  """Returns the hexadecimal SHA-256 of the contents of a file."""
+  # Settings first, then every array with its name, type and shape, in the order of the names.
+  total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
+  for name in sorted(arrays):
+    array = np.ascontiguousarray(arrays[name])
+    total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+    total.update(array.tobytes())
+  return total.hexdigest()

@@ -4,10 +4,8 @@ import contextlib
 import functools
 import importlib.metadata
 import os
-import tempfile
 from collections.abc import Callable
 
-from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import EncoderIdentity
@@ -29,10 +27,11 @@ def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
 
 
 def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cache_dir: str | None = None) -> Embedder:
-  """Returns a model with the values that decide its embeddings, and the function by which workers load it.
+  """Returns a model of documents, the values that decide its embeddings, and the function by which workers load it.
 
   `calibration_folder`: None for an encoder alone.
   """
+  model = model.for_documents()
   packages = ["tokenizers"]
   if not model.encoder.has_tokens:
     packages = ["tensorflow-text"]
@@ -41,16 +40,15 @@ def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cac
   settings = model.identity.settings
   arguments = {**settings.model_arguments(), **settings.loading_arguments(), "cache_dir": cache_dir}
   load: Callable = functools.partial(SentenceModel.from_pretrained, name, **arguments)
-  identity = {**model.identity.deciding(), "calibration_sha256": None, "versions": versions}
+  identity = {**embedder_values(model), "versions": versions}
   about: dict[str, object] = {"encoder": model.identity.to_dict()}
   if calibration_folder is not None:
     # The encoder was checked when the model was loaded first.
     folder = os.path.abspath(calibration_folder)
     load = functools.partial(SentenceModel.load, folder, model=name, allow_other_encoder=True, **arguments)
-    if model.calibration_name is not None:
-      identity["calibration_sha256"] = calibration_sha256(folder)
+    if model.steps_checksum is not None:
       about["calibration"] = {"name": model.calibration_name, "folder": folder}
-  return Embedder(model, functools.partial(_load, versions, load), identity, about)
+  return Embedder(model, functools.partial(_load, versions, model.identity.weights_sha256, load), identity, about)
 
 
 def load_model_of(
@@ -58,15 +56,19 @@ def load_model_of(
   model: str | None = None,
   calibration_folder: str | None = None,
   cache_dir: str | None = None,
+  query_prompt: str | None = None,
 ) -> SentenceModel:
   """Loads the model by which vectors were embedded, from where the manifest says or from other places.
 
   `model` and `calibration_folder`: name or folder of the same encoder, and folder of the same calibration; None for the
-  manifest's. An EncoderError says what differs.
+  manifest's, as `query_prompt`. An EncoderError says what differs.
   """
   where = f"vectors={vectors.folder}"
   identity = EncoderIdentity.from_dict(vectors.manifest["encoder"], where)
-  encoder, arguments = load_encoder_of(identity, where, model, cache_dir)
+  settings = {}
+  if query_prompt is not None:
+    settings["query_prompt"] = query_prompt
+  encoder, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
   if calibration_folder is None:
     calibration_folder = vectors.manifest.get("calibration", {}).get("folder")
   try:
@@ -83,19 +85,15 @@ def load_model_of(
 
 def embedder_values(model: SentenceModel) -> Json:
   """Returns the JSON values of a model that decide its embeddings, as `Embedder.identity`, without versions."""
-  checksum = None
-  if model.calibration_name is not None:
-    with tempfile.TemporaryDirectory() as folder:
-      model.save(folder)
-      checksum = calibration_sha256(folder)
-  return {**model.identity.deciding(), "calibration_sha256": checksum}
+  return {**model.identity.deciding(), "calibration_sha256": model.steps_checksum}
 
 
 def check_embedder(embedder: Json, model: SentenceModel, where: str) -> None:
   """Raises an EncoderError if a model gives other embeddings than the values of an `Embedder.identity` at `where`."""
+  # Documents may have been embedded with their prompt.
   values = {name: value for name, value in embedder.items() if name != "versions"}
   different = differences(values, embedder_values(model))
-  if different:
+  if different and differences(values, embedder_values(model.for_documents())):
     shown = "; ".join(different[:3])
     message = f"{where}: embedded by another encoder or calibration than {model.name} ({shown}); take the same model"
     raise EncoderError(message, argument="vectors")
@@ -110,9 +108,13 @@ def _versions(packages):
   return versions
 
 
-def _load(versions, load):
-  """Returns the model that `load` loads, if it reads the same tokens in this process."""
+def _load(versions, weights_sha256, load):
+  """Returns the model that `load` loads, if it reads the same tokens in this process and has the same weights."""
   here = _versions(versions)
   if here != versions:
     raise EncoderError(f"a worker has {here}, the process that started it {versions}; install the same versions")
-  return load()
+  model = load()
+  if model.identity.weights_sha256 != weights_sha256:
+    message = f"model={model.identity.name}: a worker loads other weights than the process that started it has"
+    raise EncoderError(f"{message}; save them (save_encoder), and name their folder", "model")
+  return model

@@ -160,6 +160,27 @@ class EncoderSettings(Settings):
     role=Role.COVERED_PER_ENCODER,  # tokenizer_sha256 covers it
     absent="",
   )
+  # `run_search` and `run_embed` alone have a flag for the first of the next two.
+  query_prompt: str | None = setting(
+    None,
+    'Text that is put before each query of a search, as "query: ". Default: the prompt "query" that a folder of '
+    "sentence-transformers declares, else prompt.",
+    part=LOADING,
+    role=Role.COVERED_PER_ENCODER,  # it changes no embedding of another text
+    flag=False,
+    named=False,
+    absent=None,
+  )
+  document_prompt: str | None = setting(
+    None,
+    'Text that is put before each text that is searched, as "passage: ". Default: prompt if it is given, else the '
+    'declared prompt "document", "passage" or "corpus".',
+    part=LOADING,
+    role=Role.COVERED_PER_ENCODER,
+    flag=False,
+    named=False,
+    absent=None,
+  )
   truncate_dim: int | None = setting(
     None,
     "Number of dimensions of an embedding that are kept, the first ones, for an encoder that was trained for it; 0 for "

@@ -1,6 +1,8 @@
 """The base of all encoders: embedding of sentences with a cache, and the identity of the embeddings."""
 
 import abc
+import copy
+import dataclasses
 import functools
 import importlib.metadata
 import os
@@ -12,7 +14,7 @@ import tensorflow as tf
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
-from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import Pooling
@@ -84,6 +86,7 @@ class TextEncoder(abc.ABC):
     is_static: whether it has word rows and no transformer.
     has_pooler: whether it has weights for the pooled output.
     is_bert: whether it is a BERT, which checkpoints of TensorFlow 1 can hold.
+    has_loaded_weights: False if its weights were trained since they were loaded.
   """
 
   settings: EncoderSettings
@@ -99,6 +102,7 @@ class TextEncoder(abc.ABC):
   word_size: int | None = None
   num_hidden_layers = 0
   has_tokens = is_static = has_pooler = is_bert = False
+  has_loaded_weights = True
 
   def __repr__(self) -> str:
     sizes = f"num_hidden_layers={self.num_hidden_layers}, hidden_size={self.hidden_size}"
@@ -153,6 +157,32 @@ class TextEncoder(abc.ABC):
     if prompt:
       raise ConfigError(f"prompt={prompt!r}: {self.name} takes no prompt; put it before the sentences", "prompt")
     return self
+
+  def prompt_of(self, role: str) -> str:
+    """Returns the text before each query or document of a search: a given one, a declared one, or `prompt`."""
+    prompt = self._role_prompts()[f"{role}_prompt"]
+    return self.prompt if prompt is None else prompt
+
+  def _role_prompts(self):
+    """Returns the settings query_prompt and document_prompt; None where `prompt` counts."""
+    # A prompt that is given is the documents'; an empty one is for no prompts at all.
+    given, query, document = self.settings.prompt, self.settings.query_prompt, self.settings.document_prompt
+    if query is None and given != "":
+      query = self.declared.prompt_of(QUERY)
+      if given:
+        query = query or None
+    if document is None and given is None:
+      document = self.declared.prompt_of(DOCUMENT)
+    return {"query_prompt": query, "document_prompt": document}
+
+  def for_documents(self) -> Self:
+    """Returns an encoder on the same weights whose `prompt` is that of documents; itself if no text has a role."""
+    if set(self._role_prompts().values()) == {None}:
+      return self
+    query, document = self.prompt_of(QUERY), self.prompt_of(DOCUMENT)
+    encoder = copy.copy(self.with_prompt(document))
+    encoder.settings = dataclasses.replace(self.settings, prompt=document, query_prompt=query, document_prompt=document)
+    return encoder
 
   @property
   def tokenizer_checksum(self) -> str:
@@ -280,6 +310,7 @@ class TextEncoder(abc.ABC):
       "revision": self.revision,
       "precision": self.precision,
       "prompt": self.prompt,
+      **self._role_prompts(),
       "truncate_dim": self.truncate_dim or 0,
       "hidden_act": architecture.get("hidden_act"),
       "token_weights": UNIFORM,

@@ -1,6 +1,8 @@
 """Encoder of sentences by a transformer, or by its word rows alone."""
 
+import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +32,17 @@ from bert_flow_tf.progress import Progress
 
 if TYPE_CHECKING:  # imported where it is used, with TensorFlow Text
   from bert_flow_tf.encoder.encoder_graph import EncoderGraph
+
+
+@dataclasses.dataclass
+class _Weights:
+  """State of the weights of an encoder and of its copies with other prompts.
+
+  `frozen`: whether they never change. `checksum`: of the weights as they were loaded, as far as it is known.
+  """
+
+  frozen: bool
+  checksum: str | None = None
 
 
 class TransformerEncoder(TextEncoder):
@@ -65,6 +78,7 @@ class TransformerEncoder(TextEncoder):
     self.word_size = config.word_size
     self.has_pooler, self.is_static = self.bert.has_pooler, self.bert.is_static
     self.is_bert = config.model_type == BERT and not self.is_static
+    self._weights = _Weights(frozen=not bert.is_user_model)
     self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
   @classmethod
@@ -112,7 +126,7 @@ class TransformerEncoder(TextEncoder):
 
   def __setstate__(self, state: dict[str, Any]) -> None:
     vars(self).update(state)
-    self.compute_in(self.precision, self._frozen)
+    self.compute_in(self.precision, self._weights.frozen)
 
   def compute_in(self, precision: str, frozen: bool) -> None:
     """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
@@ -120,9 +134,11 @@ class TransformerEncoder(TextEncoder):
     if not frozen:
       fixed = "the weights are fixed, so it cannot be trained, nor be a Keras layer, nor be made of a model object"
       reject_int8(precision, fixed)
-    self.precision, self._frozen = precision, frozen
-    self._checksum: str | None = None
-    self._functions: dict[Pooling, Callable] = {}
+    if self._weights.frozen and not frozen:
+      self._weights.checksum = self.weights_checksum  # before a training
+    self.precision, self._weights.frozen = precision, frozen
+    self._functions: dict[Pooling, Callable] = vars(self).get("_functions", {})
+    self._functions.clear()  # of copies with other prompts, too
     if not self.is_static:
       self.bert.compute_in(precision, frozen)
     # Devices with a copy of the weights, which embed together: of the strategy in whose scope the weights were created.
@@ -135,12 +151,20 @@ class TransformerEncoder(TextEncoder):
   @property
   def weights_checksum(self) -> str:
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
-    if self._checksum is not None:
-      return self._checksum
-    checksum = checksum_of(self.bert.weights)
-    if self._frozen:
-      self._checksum = checksum
-    return checksum
+    if not self._weights.frozen:
+      return checksum_of(self.bert.weights)
+    if self._weights.checksum is None:
+      self._weights.checksum = checksum_of(self.bert.weights)
+    return self._weights.checksum
+
+  @property
+  def has_loaded_weights(self) -> bool:  # type: ignore[override]
+    """False if its weights were trained since they were loaded; a user's model has no other weights."""
+    return self._weights.frozen or self.loaded.is_user_model or self.weights_checksum == self._weights.checksum
+
+  def is_saved_in(self, folder: pathlib.Path) -> None:
+    """Takes a folder, in which `save_encoder` wrote its weights, as the place that it is loaded from."""
+    self.name, self.folder, self._weights.checksum = str(folder), folder, self.weights_checksum
 
   @property
   def deciding_settings(self) -> Json:
@@ -186,7 +210,7 @@ class TransformerEncoder(TextEncoder):
 
   def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
     """Returns the weights that an embedding depends on, float32 variables, which may change from now on."""
-    if self._frozen:
+    if self._weights.frozen:
       self.compute_in(self.precision, frozen=False)
     if pooling.kind == "words":
       return [self.bert.word_embeddings]

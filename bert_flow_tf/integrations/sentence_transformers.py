@@ -5,18 +5,16 @@ import json
 import pathlib
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
-from bert_flow_tf.io.checks import check_sentence_transformers
+from bert_flow_tf.io.checks import check_assignment, check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
 
 if TYPE_CHECKING:
@@ -39,6 +37,8 @@ class SentenceTransformersAdapter:
     model: the `SentenceModel`.
     similarity_fn_name: "cosine".
     model_card_data: receives the scores of sentence-transformers' evaluators, and names the model.
+
+  Other attributes cannot be assigned: a ConfigError names the argument that has the effect.
   """
 
   similarity_fn_name = "cosine"
@@ -46,6 +46,11 @@ class SentenceTransformersAdapter:
   def __init__(self, model: SentenceModel) -> None:
     self.model = model
     self.model_card_data = EvaluationMetrics(model)
+
+  def __setattr__(self, name: str, value: Any) -> None:
+    """Sets an attribute; a ConfigError for a name that would have no effect, as prompts."""
+    check_assignment(self, SentenceTransformersAdapter, ("model", "model_card_data"), name, value)
+    super().__setattr__(name, value)
 
   @property
   def mteb_model_meta(self) -> "ModelMeta | None":
@@ -56,6 +61,20 @@ class SentenceTransformersAdapter:
   def max_seq_length(self) -> int:
     """Largest number of tokens of a sentence, [CLS] and [SEP] included."""
     return self.model.max_seq_length
+
+  def get_max_seq_length(self) -> int:
+    """Returns `max_seq_length`."""
+    return self.max_seq_length
+
+  @property
+  def prompts(self) -> dict[str, str]:
+    """The prompts that the encoder's folder declares, by their names."""
+    return dict(self.model.encoder.declared.prompts)
+
+  @property
+  def truncate_dim(self) -> int | None:
+    """Number of the encoder's dimensions that are kept; None for all."""
+    return self.model.encoder.truncate_dim
 
   def get_sentence_embedding_dimension(self) -> int:
     """Returns the dimensions of the embeddings that `encode` returns."""
@@ -75,6 +94,7 @@ class SentenceTransformersAdapter:
     prompt_name: str | None = None,
     prompt: str | None = None,
     prompt_type: object = None,
+    truncate_dim: int | None = None,
     **others: object,
   ) -> "Embeddings":
     """Embeds and calibrates sentences.
@@ -90,7 +110,8 @@ class SentenceTransformersAdapter:
       convert_to_tensor: True for a torch.Tensor; needs PyTorch.
       prompt_name: see `SentenceModel.encode`.
       prompt: see `SentenceModel.encode`.
-      prompt_type: mteb's "query" or "document"; without a prompt, as `encode_query` and `encode_document`.
+      prompt_type: see `SentenceModel.encode`.
+      truncate_dim: see `SentenceModel.encode`.
       **others: arguments of the two programs that change nothing here (mteb's task_metadata, ...).
 
     Returns:
@@ -104,11 +125,16 @@ class SentenceTransformersAdapter:
     check_sentence_transformers(others)
     if convert_to_tensor:
       _import_torch()  # an error here comes before the long embedding
-    if prompt is None and prompt_name is None and prompt_type is not None:
-      prompt = self._prompt_of_type(str(getattr(prompt_type, "value", prompt_type)))
     texts = _texts_of(sentences)
     embeddings = self.model.encode(
-      texts, batch_size, bool(show_progress_bar), normalize_embeddings, prompt_name=prompt_name, prompt=prompt
+      texts,
+      batch_size,
+      bool(show_progress_bar),
+      normalize_embeddings,
+      prompt_name=prompt_name,
+      prompt=prompt,
+      prompt_type=prompt_type,
+      truncate_dim=truncate_dim,
     )
     embeddings = np.require(embeddings, requirements="W")  # PyTorch warns of tensors that share read-only memory
     if convert_to_tensor:
@@ -121,19 +147,20 @@ class SentenceTransformersAdapter:
     return list(embeddings)
 
   def encode_query(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
-    """Embeds queries, after the declared prompt "query", if there is one; see `encode`."""
+    """Embeds queries, after their prompt; see `encode` and `SentenceModel.encode_query`."""
     return self.encode(sentences, *args, **{"prompt_type": "query", **kwargs})
 
   def encode_document(self, sentences: str | Texts, *args: Any, **kwargs: Any) -> "Embeddings":
-    """Embeds documents, after the declared prompt "document", if there is one; see `encode`."""
+    """Embeds documents, after their prompt; see `encode` and `SentenceModel.encode_document`."""
     return self.encode(sentences, *args, **{"prompt_type": "document", **kwargs})
 
-  def _prompt_of_type(self, prompt_type):
-    """Returns the declared prompt of queries or documents; None where no prompt is declared."""
-    prompts = self.model.encoder.declared.prompts
-    if not prompts:
-      return None
-    return prompts.get(prompt_type, "")  # sentence-transformers takes no default prompt here
+  def embed_documents(self, texts: Texts) -> list[list[float]]:
+    """Returns the embeddings of documents as lists of float, as LangChain calls it; see `encode_document`."""
+    return self.model.encode_document(texts).tolist()
+
+  def embed_query(self, text: str) -> list[float]:
+    """Returns the embedding of a query as a list of float; see `encode_query`."""
+    return self.model.encode_query(text).tolist()
 
   @property
   def device(self) -> str:
@@ -194,10 +221,8 @@ class EvaluationMetrics:
 def revision(model: SentenceModel) -> str:
   """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
   values = model.identity.deciding()
-  if model.calibration_name is not None:
-    with tempfile.TemporaryDirectory() as folder:
-      model.save(folder)
-      values["calibration_sha256"] = calibration_sha256(folder)
+  if model.steps_checksum is not None:
+    values["calibration_sha256"] = model.steps_checksum
   return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:40]
 
 

@@ -1,6 +1,6 @@
 """Checks of arguments that several parts share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -14,18 +14,33 @@ _CHUNK = 8192
 _NEUTRAL = {
   "output_value": ("sentence_embedding",),
   "precision": (None, "float32"),
-  "truncate_dim": (None,),
   "pool": (None,),
   "convert_to_numpy": (True,),
   "convert_to_tensor": (False,),
 }
+_OTHER_WAYS = {
+  "precision": "; embeddings are float32, and from_pretrained(name, precision=...) is how the encoder computes",
+  "convert_to_numpy": "; SentenceTransformersAdapter returns tensors",
+  "convert_to_tensor": "; SentenceTransformersAdapter returns tensors",
+}
+# Attributes that users of sentence-transformers assign, and settings of an encoder, each with what has the effect.
+_PROMPTS = "from_pretrained(name, prompt=..., query_prompt=..., document_prompt=...), or encode(texts, prompt=...)"
+_LOADED = "from_pretrained(name, {}=...) sets it"
+_ASSIGNED = {
+  **dict.fromkeys(("prompts", "prompt", "default_prompt_name", "query_prompt", "document_prompt"), _PROMPTS),
+  **dict.fromkeys(("normalize", "normalize_embeddings"), "encode(texts, normalize_embeddings=True)"),
+  "batch_size": "encode(texts, batch_size=...)",
+  "similarity_fn_name": "expected 'cosine', which similarities are here",
+  "device": "expected TensorFlow's own ways, as tf.device and CUDA_VISIBLE_DEVICES",
+}
+_OF_LOADING = ("truncate_dim", "max_seq_length", "token_weights", "precision", "low_dim", "sentence_embedding_type")
+_ASSIGNED |= {name: _LOADED.format(name) for name in _OF_LOADING}
 # The origin of a sentence, or how a program runs: no embedding here depends on it.
 _IGNORED = (
   "task_name",
   "task_metadata",
   "hf_split",
   "hf_subset",
-  "prompt_type",
   "request_qid",
   "device",
   "chunk_size",
@@ -85,4 +100,17 @@ def check_sentence_transformers(arguments: Mapping[str, object]) -> None:
       raise ConfigError(f"{name}: encode has no such argument", argument=name)
     if name in _NEUTRAL and value not in _NEUTRAL[name]:
       allowed = " or ".join(map(repr, _NEUTRAL[name]))
-      raise ConfigError(f"{name}={value!r}: expected {allowed}; this model has nothing else", argument=name)
+      other_way = _OTHER_WAYS.get(name, "; this model has nothing else")
+      raise ConfigError(f"{name}={value!r}: expected {allowed}{other_way}", argument=name)
+
+
+def check_assignment(instance: object, kind: type, attributes: Collection[str], name: str, value: object) -> None:
+  """Raises a ConfigError for an attribute of an instance whose assignment would change nothing.
+
+  `kind`: the class, whose `attributes` may be assigned. A class that is derived from it may have more.
+  """
+  is_own = name.startswith("_") or name in attributes
+  if is_own or (type(instance) is not kind and name not in _ASSIGNED):
+    return
+  way = _ASSIGNED.get(name, "expected an argument of from_pretrained or encode")
+  raise ConfigError(f"{name}={repr(value)[:60]}: an assignment changes no embedding; {way}", argument=name)

@@ -43,7 +43,8 @@ def search(
   A `SentenceIndex` in place of the texts answers without a comparison with all of them.
 
   Args:
-    model: a `SentenceModel`, or another object with its `encode`.
+    model: a `SentenceModel`, or another object with its `encode`. Its `encode_query` and `encode_document` embed
+      queries and texts, if it has them: the prompts that the encoder's folder declares for them stand before them.
     queries: m sentences, as `SentenceModel.encode` takes them; or one str.
     texts: n sentences to search in, of which blank ones are not found; or a `SentenceIndex` of their embeddings.
     top_k: number of neighbors of a query; all n that are not blank, if that is less.
@@ -67,16 +68,17 @@ def search(
     if isinstance(queries, str):
       queries = [queries]
     query_texts = _check_queries(queries)
+    encode_query, encode_document = (getattr(model, name, model.encode) for name in ("encode_query", "encode_document"))
     if isinstance(texts, Index):
       texts.check_model(model)
-      return texts.search(model.encode(query_texts, batch_size=batch_size, show_progress_bar=False), top_k)
+      return texts.search(encode_query(query_texts, batch_size=batch_size, show_progress_bar=False), top_k)
     corpus_texts = check_sentences(texts, "texts")
     with_text = rows_with_text(corpus_texts)
     if not len(with_text):
       return Neighbors(np.zeros([len(query_texts), 0], np.float32), np.zeros([len(query_texts), 0], np.int64))
     corpus_texts = [corpus_texts[row] for row in with_text]
-    corpus = model.encode(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
-    query_embeddings = model.encode(query_texts, batch_size=batch_size, show_progress_bar=False)
+    corpus = encode_document(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
+    query_embeddings = encode_query(query_texts, batch_size=batch_size, show_progress_bar=False)
     settings = (top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
     scores, rows = search_embeddings(query_embeddings, corpus, *settings)
     return Neighbors(scores, with_text[rows])

@@ -54,7 +54,7 @@ class SiameseTraining:
     if not settings.frozen:
       # The trained encoder has a folder, and thereby an identity, of its own.
       saving.save_encoder(encoder, folder / ENCODER)
-      encoder.name, encoder.folder = str(folder / ENCODER), folder / ENCODER
+      encoder.is_saved_in(folder / ENCODER)
       calibration = parts.model.flow
       parts.use(encoder, calibration and calibration.flow)
     if parts.classifier is not None:

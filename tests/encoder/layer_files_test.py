@@ -8,10 +8,16 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
+from bert_flow_tf.corpus.models import check_embedder, embedder_of, embedder_values
+from bert_flow_tf.encoder.saving import save_encoder
+from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.flow.keras import tf_variables
+from bert_flow_tf.integrations.sentence_transformers import revision
+from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
 from tests.encoder.layer_test import CONFIG, TEXTS, dropout_free, model_of
 from tests.keras_ways import WAYS
+from tests.testing import rejected
 
 pytestmark = pytest.mark.packages
 
@@ -56,3 +62,52 @@ def test_the_layer_alone_is_copied_with_its_encoder(tmp_path, way, trainable):
     weight.assign_add(tf.ones_like(weight))
   np.testing.assert_array_equal(layer(TEXTS), expected)
   assert np.abs(again(TEXTS) - expected).max() > 1e-3
+
+
+def _of_function(model):
+  return model.as_function(trainable=True).trainable_variables
+
+
+TRAINED = {
+  "a layer": lambda model: tf_variables(model.encoder.as_layer(trainable=True).weights),
+  "a frozen layer": lambda model: tf_variables(model.encoder.as_layer().weights),
+  "a layer with another prompt": lambda model: tf_variables(model.encoder.with_prompt("b ").as_layer(True).weights),
+  "a function": _of_function,
+}
+
+
+@pytest.mark.parametrize(
+  ("name", "precision"), zip(TRAINED, ("float32", "float32", "bfloat16", "float32"), strict=True)
+)
+def test_a_trained_encoder_is_another_encoder(tmp_path, name, precision):
+  """It is not saved under its former name, and no index, cached embedding or revision of the former one is its own."""
+  if name == "a function":
+    pytest.importorskip("tensorflow_text")
+  folder = tiny.save_tiny(tmp_path / "tiny", config=CONFIG)
+  model = SentenceModel.from_pretrained(str(folder), precision=precision, cache=str(tmp_path / "cache"))
+  before, index, worker = model.encode(TEXTS), embedder_values(model), embedder_of(model)
+  of_mteb = revision(model)
+  variables = TRAINED[name](model)
+  model.save(tmp_path / "as it was")
+  check_embedder(index, model, "index")
+  variables[0].assign_add(tf.random.stateless_normal(variables[0].shape, [1, 2]))
+  after = model.encode(TEXTS)
+  assert np.abs(after - before).max() > 0.1
+  np.testing.assert_array_equal(SentenceModel(model.encoder).encode(TEXTS), after)  # without the cache
+  model.fit(TEXTS, "mean", show_progress=False)
+  assert revision(model.with_calibration(None)) != of_mteb
+  with rejected(EncoderError, "vectors", match="weights_sha256"):
+    check_embedder(index, model.with_calibration(None), "index")
+  for each in (model, pickle.loads(pickle.dumps(model))):
+    with rejected(EncoderError, "encoder", match="save_encoder"):
+      each.save(tmp_path / "saved")
+  assert not (tmp_path / "saved").exists()
+  with rejected(EncoderError, "model", match="other weights"):
+    embedder_of(model.with_calibration(None)).load()
+  assert worker.load().identity.weights_sha256 == index["weights_sha256"]
+  # The way that the message names.
+  save_encoder(model.encoder, tmp_path / "trained")
+  trained = SentenceModel.from_pretrained(str(tmp_path / "trained"), precision=precision)
+  again = SentenceModel(trained.encoder, model.calibration)
+  again.save(tmp_path / "saved")
+  np.testing.assert_allclose(SentenceModel.load(tmp_path / "saved").encode(TEXTS), model.encode(TEXTS), atol=1e-5)

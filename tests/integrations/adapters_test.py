@@ -1,5 +1,6 @@
 """The adapters to sentence-transformers, mteb and SentEval; evaluators_test calls the programs themselves."""
 
+import enum
 import sys
 import types
 
@@ -66,6 +67,35 @@ def test_what_evaluators_call(adapter):
       function(["a dog"], ["cats"])
   with rejected(DataError, "embeddings2"):
     adapter.similarity_pairwise(rows, rows[:2])
+
+
+def test_what_other_programs_call_and_assign(model, adapter):
+  """LangChain's lists of float, names of sentence-transformers, and assignments that would have no effect."""
+  np.testing.assert_allclose(adapter.embed_documents(SENTENCES), model.encode(SENTENCES), atol=5e-4)
+  query = adapter.embed_query("cats")
+  assert isinstance(query, list) and type(query[0]) is float and type(adapter.embed_documents(["a"])[0][0]) is float
+  assert adapter.get_max_seq_length() == adapter.max_seq_length == 8
+  assert adapter.prompts == {} and adapter.truncate_dim is None
+  wrong = {"truncate_dim": 2, "prompts": {"query": "a "}, "default_prompt_name": "query", "similarity_fn_name": "dot"}
+  wrong |= {"max_seq_length": 9, "device": "cuda", "tokenizer": None, "nonsense": 1}
+  for name, value in wrong.items():
+    with rejected(ConfigError, name, match="from_pretrained|encode|expected"):
+      setattr(adapter, name, value)
+  with pytest.raises(AttributeError, match="tokenizer"):
+    adapter.tokenizer  # noqa: B018
+
+
+def test_prompts_by_the_type_that_mteb_gives(tmp_path):
+  model = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path)), query_prompt="a dog ", document_prompt="cats ")
+  adapter = SentenceTransformersAdapter(model)
+  types_of_mteb = enum.Enum("PromptType", {"query": "query", "document": "document"})
+  for prompt_type, prompt in ((types_of_mteb.query, "a dog "), (types_of_mteb.document, "cats "), (None, "")):
+    expected = model.encode([prompt + text for text in SENTENCES[:3]])
+    np.testing.assert_allclose(adapter.encode(SENTENCES[:3], prompt_type=prompt_type), expected, atol=1e-5)
+  np.testing.assert_allclose(adapter.embed_query("b"), model.encode("a dog b"), atol=1e-5)
+  np.testing.assert_allclose(adapter.embed_documents(["b"]), model.encode(["cats b"]), atol=1e-5)
+  given = adapter.encode(["b"], prompt_type="query", prompt="dogs ")
+  np.testing.assert_allclose(given, model.encode(["dogs b"]), atol=1e-5)
 
 
 def test_tensors_where_pytorch_is_imported(adapter, monkeypatch):

@@ -10,7 +10,7 @@ from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, read_json
 from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
 from bert_flow_tf.encoder.pooling import DECLARED_NAMES
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH
-from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 
@@ -31,6 +31,20 @@ _SUPPORTED = {
   **dict.fromkeys(("processing_kwargs", "query_length", "document_length", "query_expansion"), (None, {})),
   **dict.fromkeys(("tokenizer_args", "processor_kwargs"), (None, {})),
 }
+
+
+# Roles of texts in a search, each with the names that its prompt may have, of which the first with a text counts.
+QUERY, DOCUMENT = "query", "document"
+_ROLES = {QUERY: (QUERY,), DOCUMENT: (DOCUMENT, "passage", "corpus")}
+
+
+def role_of(prompt_type: object) -> str:
+  """Returns the role that a "query", "document" or "passage" has, or mteb's PromptType; ConfigError for others."""
+  name = str(getattr(prompt_type, "value", prompt_type))
+  for role, names in _ROLES.items():
+    if name in names:
+      return role
+  raise ConfigError(f"prompt_type={name!r}: expected {' or '.join(map(repr, _ROLES))}", argument="prompt_type")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +76,12 @@ class Declared:
         argument="sentence_embedding_type",
       )
     return self.sentence_embedding_type
+
+  def prompt_of(self, role: str) -> str | None:
+    """Returns the prompt of a role: "" if the files declare prompts of other names alone, None if they declare none."""
+    if not self.prompts:
+      return None
+    return next((self.prompts[name] for name in _ROLES[role] if self.prompts.get(name)), "")
 
   def choose_prompt(self, given: str | None, name: str) -> str:
     """Returns the text before each sentence: `given`, or the declared one of the encoder `name`, with a warning."""

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf import SentenceEncoder
+from bert_flow_tf import SentenceEncoder, search
+from bert_flow_tf.corpus.models import check_embedder, embedder_of, embedder_values
 from bert_flow_tf.encoder.checkpoints.declared import read_declared
+from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
@@ -162,6 +164,56 @@ def test_prompts_are_put_before_sentences(tmp_path):
     model.encode(TEXTS, prompt_name="passage")
   with rejected(ConfigError, "characters"):
     model.with_calibration(None, characters=16)
+
+
+@pytest.mark.parametrize(
+  ("prompts", "given", "query", "document"),
+  [
+    ({"query": "a dog . ", "document": "cat ", "passage": "b "}, {}, "a dog . ", "cat "),
+    ({"query": "a dog . ", "document": "", "passage": "b "}, {}, "a dog . ", "b "),
+    ({"corpus": "b "}, {}, "", "b "),
+    ({"query": "a dog . "}, {"prompt": "cat "}, "a dog . ", "cat "),
+    ({"query": "a dog . ", "document": "b "}, {"prompt": ""}, "", ""),
+    ({"query": "a dog . ", "document": "b "}, {"query_prompt": "", "document_prompt": "cat "}, "", "cat "),
+    ({"no": "b "}, {"prompt": "cat "}, "cat ", "cat "),
+    ({}, {"prompt": "cat "}, "cat ", "cat "),
+    ({}, {"prompt": "cat ", "query_prompt": "b "}, "b ", "cat "),
+    ({}, {}, "", ""),
+  ],
+)
+def test_prompts_of_queries_and_documents(tmp_path, prompts, given, query, document):
+  """By what is given, else declared; also of a saved encoder, and of one that embeds documents by default."""
+  declare(tiny.save_tiny(tmp_path), modes("mean_tokens"), prompts=prompts)
+  encoder = SentenceEncoder.from_pretrained(str(tmp_path), **given)
+  saved = EncoderIdentity.from_dict(encoder.identity().to_dict(), "here").loading_settings()
+  for each in (encoder, SentenceEncoder.load(saved), encoder.for_documents()):
+    assert (each.prompt_of("query"), each.prompt_of("document")) == (query, document)
+  assert encoder.prompt == given.get("prompt", "") and encoder.for_documents().prompt == document
+  assert encoder.identity().deciding() == encoder.with_prompt(encoder.prompt).identity().deciding()
+
+
+def test_a_search_takes_the_prompts_of_queries_and_documents(tmp_path):
+  """In every form of a model; `encode` and `similarity` take neither."""
+  head = {"prompts": {"query": "a dog . ", "passage": "cat "}}
+  declare(tiny.save_tiny(tmp_path / "encoder"), modes("mean_tokens"), **head)
+  model = SentenceModel.from_pretrained(str(tmp_path / "encoder"))
+  vectors, queries = (model.encode([prompt + text for text in TEXTS]) for prompt in ("cat ", "a dog . "))
+  expected, mean = search(queries, vectors, top_k=3), model.encode(TEXTS).mean(axis=0)
+  index = embedder_values(model)
+  model.save(tmp_path / "saved")
+  loaded, of_documents = SentenceModel.load(tmp_path / "saved"), model.for_documents()
+  for each in (model, loaded, SentenceTransformersAdapter(model), of_documents, embedder_of(model).load()):
+    np.testing.assert_allclose(each.encode_query(TEXTS), queries, atol=1e-5)
+    np.testing.assert_allclose(each.encode(TEXTS, prompt_type="passage"), vectors, atol=1e-5)
+    np.testing.assert_allclose(search(each, TEXTS, TEXTS, top_k=3).scores, expected.scores, atol=1e-5)
+  np.testing.assert_allclose(of_documents.encode(TEXTS), vectors, atol=1e-5)
+  for values in (index, embedder_values(of_documents)):  # of a program, and of bert-flow embed
+    check_embedder(values, model, "index")
+  model.fit(TEXTS, "mean", show_progress=False)  # on sentences without these prompts
+  np.testing.assert_allclose(model.encode_document(TEXTS), vectors - mean, atol=1e-5)
+  np.testing.assert_allclose(model.for_documents().encode(TEXTS), vectors - mean, atol=1e-5)
+  with rejected(ConfigError, "prompt_type"):
+    model.encode(TEXTS, prompt_type="both")
 
 
 def test_the_first_dimensions_are_kept(tmp_path):

@@ -141,6 +141,7 @@ WRONG = {
   "index .": "error: .: no manifest.json in it",
   "search --vectors=absent query": "--vectors=absent: no such folder",
   "search corpus.txt query --index=hnsw": "--index",
+  "search --vectors=. query --prompt=a": "--prompt: stands before the texts of the vectors already; query_prompt is",
   "search --vectors=. query --column=a": "--column: has no use with vectors",
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
   "dedupe --vectors=. corpus.txt": "error: corpus.txt: has no use with vectors",
@@ -182,6 +183,14 @@ RIGHT = {
   "score braces.tsv": "",
   "eval blank.jsonl": "",
   "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
+}
+
+_PROMPTED = "--prompt=passage: --query_prompt=query:"
+RIGHT |= {
+  f"search corpus.csv --column=text The_dog --top_k=5 {_PROMPTED}": "",
+  f"embed corpus.csv --column=text --output=prompted {_PROMPTED}": "",
+  "search --vectors=prompted The_dog --top_k=5": "",
+  "search --vectors=prompted The_dog --top_k=5 --query_prompt=": "",
 }
 
 if HAS_FAISS:
@@ -412,6 +421,21 @@ def test_dedupe(ran):
   assert results["dedupe corpus.txt --threshold=0.999"][1].splitlines() == distinct
   with (folder / "out_corpus.csv").open(newline="") as file:
     assert list(csv.reader(file)) == [["id", "text"], *([f"n{SENTENCES.index(text)}", text] for text in distinct)]
+
+
+def test_prompts_of_corpus_and_queries(ran, model):
+  """A manifest holds both, and a flag replaces that of queries."""
+  _, _, results = ran
+  documents = model.encode([f"passage:{text}" for text in SENTENCES])
+  for line in (line for line in RIGHT if line.startswith("search") and "prompt" in line):
+    prompt = "" if line.endswith("=") else "query:"
+    cosines = all_cosines(model.encode([f"{prompt}The_dog"]), documents)[0]
+    status, printed, *_ = results[line]
+    assert status == 0
+    found = [fields.split("\t")[:2] for fields in printed.splitlines()]
+    assert len(found) == 5
+    for cosine, number in found:
+      assert float(cosine) == pytest.approx(cosines[int(number) - 1], abs=2e-6), line
 
 
 @pytest.mark.skipif(not HAS_FAISS, reason="faiss-cpu is not installed: it is the extra search")
