@@ -110,11 +110,6 @@ class StaticTokenizer(FolderTokenizer):
     ids = self.backend.get_vocab(with_added_tokens=True)
     return ids | {_EDGE: 1 + max(ids.values(), default=-1)}
 
-  @property
-  def unknown_id(self) -> int | None:
-    """Id of what is in no vocabulary; None if there is no such token."""
-    return self._unk_id
-
   @functools.cached_property
   def checksum(self) -> str:
     """SHA-256 of the tokenizer, its special tokens and the prompt, in hexadecimal."""
