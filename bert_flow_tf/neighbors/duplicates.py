@@ -141,7 +141,7 @@ def find_duplicates(
     raise DataError(f"texts: {len(sentences)} for {len(rows)} embeddings; expected as many", argument="texts")
   if not is_integer(against, 0) or against > len(rows):
     raise ConfigError(f"against={against}: expected a number of rows, 0 to {len(rows)}", argument="against")
-  if model is not None:
+  if model is not None and sentences is not None:
     keys = unread_keys(model, sentences)
   return duplicates_of_rows(
     rows, lowest, index, show_progress_bar, sentences, keys, against=against, allow_unrelated=allow_unrelated
@@ -160,14 +160,14 @@ def _embedded(model, texts, batch_size, show_progress_bar):
   return UnitRows([check_rows(vectors)], vectors.shape[1]).select(places[first])
 
 
-def unread_keys(model: Any, texts: list[str]) -> np.ndarray:
+def unread_keys(model: Any, texts: list[str]) -> np.ndarray | None:
   """Returns keys of the parts of texts that a model does not read, int64 [n]; equal ones for equal parts.
 
-  READ for all of a text, UNKNOWN for nothing; READ for a model without `unread`, as one of another package.
+  READ for all of a text, UNKNOWN for nothing. None for a model without `unread`, as one of another package.
   """
-  keys = np.full(len(texts), READ)
   if not hasattr(model, "unread"):
-    return keys
+    return None
+  keys = np.full(len(texts), READ)
   for start in range(0, len(texts), CHUNK):  # as many tokens in memory as while they are embedded
     chunk = texts[start : start + CHUNK]
     for row, part in enumerate(model.unread(chunk), start):

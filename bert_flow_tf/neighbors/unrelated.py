@@ -11,8 +11,10 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of
 from bert_flow_tf.progress import counted
 
-# Rows of a sample, all pairs of which are measured; pairs without and with texts, by which related pairs are left out.
-_SAMPLE, _MIN_PAIRS, _MIN_PAIRS_OF_TEXTS = 400, 1000, 10
+# Rows of a sample, all pairs of which are measured.
+_SAMPLE = 400
+# Pairs that decide; fewer pairs are a hint, if texts tell which of them are related, and are not measured otherwise.
+_MIN_PAIRS, _MIN_PAIRS_OF_TEXTS = 1000, 10
 # Texts that share so many of their words are not unrelated.
 _MAX_SHARED = 0.5
 # Deviations below the median angle that unrelated rows do not reach. Seen: `mini` with 2.2 to 3.3 at the cosine 0.9
@@ -29,7 +31,7 @@ class UnrelatedPairs:
   Attributes:
     cosines: float32 [pairs], sorted.
     bound: cosine that unrelated pairs hardly reach: the median angle minus 3.5 deviations, by the quartiles. A part of
-      near-duplicates among the pairs does not move it: the deviation is of the side with fewer of them.
+      near-duplicates among many pairs does not move it: the deviation is of the side with fewer of them.
   """
 
   cosines: np.ndarray
@@ -39,7 +41,9 @@ class UnrelatedPairs:
   def of(cls, cosines: np.ndarray) -> "UnrelatedPairs":
     """Returns the pairs of some cosines [pairs]."""
     lower, median, upper = np.quantile(np.arccos(np.clip(cosines, -1, 1)), [0.25, 0.5, 0.75])
-    deviation = min(upper - median, median - lower) / _QUARTILE
+    deviation = (upper - lower) / (2 * _QUARTILE)
+    if len(cosines) >= _MIN_PAIRS:
+      deviation = min(upper - median, median - lower) / _QUARTILE
     return cls(np.sort(cosines), math.cos(max(median - _DEVIATIONS * deviation, 0.0)))
 
   def problem(self, threshold: float) -> str:
@@ -47,7 +51,9 @@ class UnrelatedPairs:
     if threshold >= self.bound or threshold >= 1:
       return ""
     below = np.searchsorted(self.cosines, threshold) / len(self.cosines)
-    found = f"unrelated texts reach it: {100 * below:.4g} % of {counted(len(self.cosines), 'random pair', ',')} are below "
+    found = (
+      f"unrelated texts reach it: {100 * below:.4g} % of {counted(len(self.cosines), 'random pair', ',')} are below "
+    )
     found += f"(median {np.median(self.cosines):.2f}); expected {math.ceil(100 * self.bound) / 100:.2f} or more"
     return f"{found}, or other embeddings: calibration=soft-whitening, or model=static:mini"
 
@@ -71,10 +77,10 @@ def unrelated_pairs(rows: UnitRows, positions: np.ndarray, texts: list[str] | No
 def check_threshold_of(
   rows: UnitRows, positions: np.ndarray, threshold: float, texts: list[str] | None = None, allow_unrelated: bool = True
 ) -> None:
-  """Logs a warning if unrelated rows reach a threshold, or raises a ConfigError; see `unrelated_pairs`."""
+  """Logs a warning if unrelated rows reach a threshold; if that is not allowed, many pairs raise a ConfigError."""
   pairs = unrelated_pairs(rows, positions, texts)
   problem = pairs.problem(threshold) if pairs is not None else ""
-  if problem and not allow_unrelated:
+  if pairs is not None and problem and not allow_unrelated and len(pairs.cosines) >= _MIN_PAIRS:
     raise ConfigError(f"threshold={threshold}: {problem}; allow_unrelated=True compares all the same", "threshold")
   if problem:
     logging.warning("threshold=%s: %s", threshold, problem)

@@ -69,9 +69,8 @@ class WordVectors:
       logging.warning("%s: %s have no word with a vector and are zero, first %r", self.name, counts, unknown[0][:60])
     return embeddings
 
-
   def split(self, sentences: Sequence[str], max_seq_length: int | None) -> Iterator[tuple[list[int], list[str]]]:
-    """Yields the rows of each sentence's first words, and its words that are unknown or cut off, without punctuation."""
+    """Yields the rows of each sentence's first words, and its unknown and cut-off words, without punctuation."""
     for sentence in sentences:
       rows, others = [], []
       words = split_words(sentence)
