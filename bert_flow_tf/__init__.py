@@ -26,6 +26,7 @@ _PUBLIC = {
   "SentEvalAdapter": "bert_flow_tf.integrations.senteval",
   "SentenceTransformersAdapter": "bert_flow_tf.integrations.sentence_transformers",
   "export_model": "bert_flow_tf.serving.export",
+  "find_duplicates": "bert_flow_tf.neighbors",
   "fit_calibration": "bert_flow_tf.training.calibrate",
   "load_calibration": "bert_flow_tf.calibration.saving",
   "load_task": "bert_flow_tf.data.tasks",

@@ -564,6 +564,25 @@ class SentenceModel:
     model.steps = tuple(step.bound_to(encoder) for step in self.steps)
     return model
 
+  def knows(self, texts: Texts) -> np.ndarray:
+    """Returns whether the encoder knows a word or piece of each of n texts, bool [n]; see `TextEncoder.knows`.
+
+    Raises:
+      DataError: not str.
+    """
+    return self.encoder.knows(check_sentences(texts, "texts"), self.max_seq_length)
+
+  def unread(self, texts: Texts) -> list[str]:
+    """Returns the parts of n texts that do not change their embeddings, "" for none; see `TextEncoder.unread`.
+
+    Texts with equal embeddings and other unread parts are different texts: `near_duplicates` keeps both.
+
+    Raises:
+      DataError: not str.
+    """
+    reads_all_pieces = any(step.reads_tokens for step in self.steps)
+    return self.encoder.unread(check_sentences(texts, "texts"), self.pooling, self.max_seq_length, reads_all_pieces)
+
   def similarity(
     self, texts_a: Texts, texts_b: Texts, batch_size: int = 64, show_progress_bar: bool | None = False
   ) -> np.ndarray:

@@ -118,14 +118,14 @@ def encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = ()) -> l
   return names
 
 
-def define_encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = ()) -> None:
-  """Defines the flags of `encoder_flags`."""
-  define_settings(EncoderSettings, encoder_flags(parts, leave_out))
+def define_encoder_flags(parts: Sequence[str] = (), leave_out: Sequence[str] = (), **other_defaults: object) -> None:
+  """Defines the flags of `encoder_flags`; see `define_settings`."""
+  define_settings(EncoderSettings, encoder_flags(parts, leave_out), **other_defaults)
 
 
-def define_model_flags() -> None:
-  """Defines the flags of an encoder and of its calibration."""
-  define_encoder_flags()
+def define_model_flags(**other_defaults: object) -> None:
+  """Defines the flags of an encoder and of its calibration; see `define_settings`."""
+  define_encoder_flags(**other_defaults)
   define_calibration_flags()
 
 

@@ -1,13 +1,17 @@
 """Leaves out the near-duplicates of a file: sentences that are as similar to an earlier one as --threshold.
 
-bert-flow dedupe sentences.txt --flow_folder=exp/NAME/flow --threshold=0.9 --output=distinct.txt
+bert-flow dedupe sentences.txt --report=dropped.tsv --dry_run
+bert-flow dedupe sentences.txt --output=distinct.txt
+bert-flow dedupe new.csv --column=name,address --against=old.csv --output=added.csv
 bert-flow dedupe --vectors=FOLDER --output=distinct_ids.txt
 """
 
+import dataclasses
+import json
 import os
 import pathlib
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -16,126 +20,217 @@ import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.readers.records import Records, read_records
-from bert_flow_tf.data.readers.text import TEXT
-from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.neighbors import near_duplicates, rows_with_text
-from bert_flow_tf.neighbors.duplicates import first_equal, first_similar
+from bert_flow_tf.data.readers.records import Records, has_header, read_records
+from bert_flow_tf.data.readers.text import CSV, JSONL, TEXT, TSV, kind_of
+from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.errors import ConfigError, naming
+from bert_flow_tf.io import files
+from bert_flow_tf.neighbors import Duplicates, find_duplicates, rows_with_text
+from bert_flow_tf.neighbors.duplicates import duplicates_of_rows
 from bert_flow_tf.progress import counted
-from run_scripts import common_flags, runner, text_flags
-
-if TYPE_CHECKING:
-  from bert_flow_tf.model import SentenceModel
+from run_scripts import common_flags, help_page, runner, text_flags
 
 FLAGS = flags.FLAGS
+_MODEL = "static:mini"
 
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header", "max_record_bytes"))
+  common_flags.define_settings(JobSettings, ("input", "input_format", "header", "max_record_bytes"))
+  text = "Column of the sentence, or several, as name,address, which are compared together: names, in TSV and CSV also "
+  flags.DEFINE_list("column", None, f"{text}numbers from 1. Default: sentence or text, else the only one.")
+  help_page.put_under("column", "corpus")
   text_flags.define_vectors_flag("Compared in place of input; the output has the ids of those that are kept.")
+  text = (
+    "File of records, with --vectors a folder, which the input is compared with, too. They are not written; flags of "
+  )
+  flags.DEFINE_string("against", None, f"{text}columns hold for both files.")
+  help_page.put_under("against", "corpus")
   text_flags.define_index_flag()
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
-  common_flags.define_model_flags()
+  text = "Compare although random pairs of the input reach the threshold, by which unrelated records are left out."
+  flags.DEFINE_boolean("allow_unrelated", False, text)
+  common_flags.define_model_flags(model=_MODEL)
   text_flags.define_fit_flag()
   text_flags.define_output_flag("File of the records that are kept; it may be the input")
+  text = "File of the records that are left out, each with its original, their cosine and the reason: .tsv or .jsonl."
+  flags.DEFINE_string("report", None, text)
+  flags.DEFINE_boolean("dry_run", False, "Log the counts and write nothing but the report.")
+  for name in ("report", "dry_run"):
+    help_page.put_under(name, "io")
 
 
 def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   text_flags.check_vectors_flags(["model", "init_checkpoint", "flow_folder"])
+  if common_flags.given(["recipe", "calibration", "sentence_embedding_type"]) and not common_flags.given(["model"]):
+    FLAGS["model"].value = EncoderSettings().model  # a calibration removes its cone
   text_flags.check_text_flags()
+  text_flags.check_output_file("report")
+  if FLAGS.report is not None and kind_of(FLAGS.report) not in (TSV, JSONL):
+    raise ConfigError(f"report={FLAGS.report}: expected a name that ends in .tsv or .jsonl", "report")
+  if FLAGS.dry_run:
+    common_flags.reject(["output"], "has no use with dry_run, which writes no records; leave one out")
 
 
-def check_output(path: str) -> None:
-  """Raises a ConfigError if a calibration is fitted on a file that is replaced: the next run would have another fit."""
-  if FLAGS.calibration is None or FLAGS.output is None or not (os.path.exists(FLAGS.output) and os.path.exists(path)):
-    return
-  if os.path.samefile(FLAGS.output, path):
+def check_output(paths: list[str]) -> None:
+  """Raises a ConfigError if a file is written in place of another that is read or written.
+
+  The output may be the input, unless a calibration is fitted on it: the next run would have another fit.
+  """
+  for path in paths:
+    if _is_same(FLAGS.report, path):
+      raise ConfigError(f"report={FLAGS.report}: is the file of the records; expected another file", "report")
+  if FLAGS.report is not None and FLAGS.report == FLAGS.output:
+    raise ConfigError(f"report={FLAGS.report}: is the output, too; expected another file", "report")
+  if FLAGS.calibration is not None and any(_is_same(FLAGS.output, path) for path in paths):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
     raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")
 
 
-def is_known(model: "SentenceModel", texts: list[str]) -> np.ndarray:
-  """Returns for each text whether a `SentenceModel` knows a piece or word of it, bool [n].
-
-  Texts of nothing but unknown pieces, [UNK], have equal embeddings whatever they say.
-  """
-  if any(step.reads_tokens for step in model.steps):  # characters, which see the letters
-    return np.ones(len(texts), bool)
-  tokenizer = model.encoder.with_prompt("").tokenizer
-  if hasattr(model.encoder, "vectors"):  # word vectors: zeros without a known word
-    return model.encode(texts, calibrated=False).any(axis=1)
-  unknown = tokenizer.ids.get(tokenizer.specials["unk_token"]) if hasattr(tokenizer, "specials") else None
-  if unknown is None:
-    return np.ones(len(texts), bool)
-  # The mark of a word's start alone is no piece of it.
-  nothing = {unknown, tokenizer.ids.get("\u2581", unknown), *tokenizer.special_ids}
-  ids = tokenizer(texts, model.max_seq_length, warn=False)
-  return np.array([not nothing.issuperset(row.tolist()) for row in ids], bool)
+def _is_same(path, other):
+  return path is not None and os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
-def kept_rows(model: "SentenceModel", sentences: list[str], with_text: np.ndarray) -> np.ndarray:
-  """Returns the rows of sentences to keep, increasing: those without near-duplicates before, blank or unknown ones."""
-  # Equal sentences are embedded once.
-  firsts = with_text[first_equal([sentences[row] for row in with_text])]
-  distinct = np.unique(firsts)
-  known = distinct[is_known(model, [sentences[row] for row in distinct])]
-  embeddings = model.encode([sentences[row] for row in known], FLAGS.predict_batch_size, show_progress_bar=True)
-  is_zero = ~embeddings.any(axis=1)
-  comparable = known[~is_zero]
-  unknown = np.count_nonzero(~np.isin(firsts, comparable))
+def read(path: str) -> tuple[Records, list[str]]:
+  """Returns the records of a file, and the text of each, in which several columns stand one after the other."""
+  columns = FLAGS.column or []
+  settings = dataclasses.replace(common_flags.settings(JobSettings), column=next(iter(columns), None))
+  input_format = settings.format_of([path])
+  if input_format.kind in (TSV, CSV) and columns:
+    is_named = has_header([("column", column) for column in columns], FLAGS.header)
+    input_format = dataclasses.replace(input_format, header=is_named)
+  records = read_records(path, input_format, columns or None, keep_empty=True)
+  return records, [" ".join(filter(str.strip, fields)) for fields in records.texts]
+
+
+def dedupe_file() -> None:
+  """Compares the records of a file and writes those that are kept."""
+  (path,) = text_flags.input_files(max_files=1)
+  paths, old, old_texts = [path], None, []
+  if FLAGS.against is not None:
+    paths.append(FLAGS.against)
+    with naming("against"):
+      old, old_texts = read(FLAGS.against)
+  check_output(paths)
+  new, new_texts = read(path)
+  if not FLAGS.dry_run:
+    text_flags.check_output_kind(new.kind, path)
+  # Records without text are not compared.
+  rows, old_rows = rows_with_text(new_texts), rows_with_text(old_texts)
+  texts = [old_texts[row] for row in old_rows] + [new_texts[row] for row in rows]
+  model = text_flags.load_text_model(texts)
+  duplicates = find_duplicates(
+    None,
+    FLAGS.threshold,
+    True,
+    texts=texts,
+    model=model,
+    index=FLAGS.index,
+    against=len(old_rows),
+    batch_size=FLAGS.predict_batch_size,
+    allow_unrelated=FLAGS.allow_unrelated,
+  )
+  unknown = np.count_nonzero(duplicates.incomparable >= len(old_rows))
   if unknown:
     message = "%s of nothing but pieces that the encoder's vocabulary does not know ([UNK]): kept, not compared"
     logging.warning(message, counted(unknown, "sentence"))
-  kept = near_duplicates(embeddings, FLAGS.threshold, show_progress_bar=True, index=FLAGS.index)
-  is_dropped = np.zeros(len(sentences), bool)
-  is_dropped[known] = kept != np.arange(len(kept))
-  is_dropped[with_text[(firsts != with_text) & np.isin(firsts, comparable)]] = True
-  return np.flatnonzero(~is_dropped)
+
+  def record(row):
+    if row < len(old_rows):
+      return old.path, old.numbers[old_rows[row]], texts[row]
+    return path, new.numbers[rows[row - len(old_rows)]], texts[row]
+
+  is_kept = np.ones(len(new_texts), bool)
+  is_kept[rows[duplicates.dropped - len(old_rows)]] = False
+  counts = log_counts(duplicates, "sentence", len(old_rows), len(new_texts))
+  if len(rows) < len(new_texts):
+    counts.append(f"{counted(len(new_texts) - len(rows), 'record')} without text among them, not compared")
+  if new.blank_lines:
+    counts.append(f"{counted(new.blank_lines, 'blank line')} left out")
+  logging.info("%s", "; ".join(counts))
+  write(new.content(np.flatnonzero(is_kept).tolist()), duplicates, record)
 
 
-def kept_ids() -> list[str]:
-  """Returns the ids of the vectors of --vectors that are kept."""
+def dedupe_vectors() -> None:
+  """Compares the vectors of --vectors and writes the ids of those that are kept."""
   from bert_flow_tf.corpus.vectors import VectorFolder
 
+  text_flags.check_output_kind(TEXT)
+  check_output([])
   vectors = VectorFolder.open(FLAGS.vectors)
   vectors.check()
-  is_zero = np.concatenate([~block.any(axis=1) for _, block in vectors.rows.blocks()])
-  kept = first_similar(vectors.rows, np.flatnonzero(~is_zero), FLAGS.threshold, FLAGS.index, True)
-  rows = np.flatnonzero(kept == np.arange(len(kept)))
-  logging.info("%s of %d kept", counted(len(rows), "vector"), len(kept))
-  return [vectors.id_of(row) for row in rows.tolist()]
+  rows, keys, against = vectors.rows, vectors.unread_keys(), 0
+  if FLAGS.against is not None:
+    with naming("against"):
+      old = VectorFolder.open(FLAGS.against)
+      old.check_same(vectors)
+      old.check()
+    rows, keys, against = old.rows + rows, np.concatenate([old.unread_keys(), keys]), len(old.rows)
+  arguments = (FLAGS.threshold, FLAGS.index, True, None, keys)
+  duplicates = duplicates_of_rows(rows, *arguments, against=against, allow_unrelated=FLAGS.allow_unrelated)
+
+  def record(row):
+    if row < against:
+      return FLAGS.against, old.id_of(row)
+    return FLAGS.vectors, vectors.id_of(row - against)
+
+  counts = log_counts(duplicates, "vector", against, len(rows) - against)
+  logging.info("%s", "; ".join(counts))
+  ids = [vectors.id_of(row - against) for row in duplicates.kept.tolist() if row >= against]
+  write("".join(f"{name}\n" for name in ids).encode("utf-8"), duplicates, record)
+
+
+def log_counts(duplicates: Duplicates, name: str, against: int, records: int) -> list[str]:
+  """Logs how many records are kept because of unread parts; returns the other counts of `records` records."""
+  dropped = duplicates.dropped
+  equal = np.count_nonzero(duplicates.is_equal[dropped])
+  counts = [f"{counted(records - len(dropped), name)} of {records} kept"]
+  if against:
+    counts[0] += f", compared with {against} of {FLAGS.against}"
+  if len(dropped):
+    counts.append(f"{equal} equal and {len(dropped) - equal} near left out")
+  unread = len(duplicates.differently_unread)
+  if unread:
+    message = "%s kept although as similar to another, as they differ in parts that the encoder does not read: behind "
+    message += "its largest number of tokens (--max_seq_length), unknown to its vocabulary, or without weight"
+    logging.warning(message, counted(unread, name))
+  return counts
+
+
+def write(content: bytes, duplicates: Duplicates, record: Callable[[int], tuple]) -> None:
+  """Writes the report and the output; `record` returns file, number or id, and text of a row."""
+  if FLAGS.report is not None:
+    lines = []
+    for row in duplicates.dropped.tolist():
+      _, *values = record(row)
+      original = record(int(duplicates.originals[row]))
+      cosine = round(float(duplicates.cosines[row]), 6)
+      lines.append((*values, *original, cosine, duplicates.reason(row)))
+    files.write_bytes(os.path.realpath(FLAGS.report), _table(lines).encode("utf-8", "backslashreplace"))
+    logging.info("wrote %s", FLAGS.report)
+  if not FLAGS.dry_run:
+    text_flags.write_output(content)
+
+
+def _table(rows):
+  """Returns the rows of the report as TSV or JSON lines."""
+  names = ["record", "text", "original_file", "original", "original_text", "cosine", "reason"]
+  if FLAGS.vectors is not None:
+    names = [name for name in names if "text" not in name]
+  if kind_of(FLAGS.report) == JSONL:
+    return "".join(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n" for row in rows)
+  lines = [names, *rows]
+  return "".join("\t".join(" ".join(str(value).split()) for value in line) + "\n" for line in lines)
 
 
 def main() -> None:
   """Reads the sentences or vectors, compares them, and writes those that are kept."""
   check_flags()
   if FLAGS.vectors is not None:
-    text_flags.check_output_kind(TEXT)
-    text_flags.write_output("".join(f"{name}\n" for name in kept_ids()).encode("utf-8"))
-    return
-  (path,) = text_flags.input_files(max_files=1)
-  check_output(path)
-  settings = common_flags.settings(JobSettings)
-  read = read_records(path, settings.format_of([path]), keep_empty=True)
-  text_flags.check_output_kind(read.kind, path)
-  sentences = [texts[0] for texts in read.texts]
-  with_text = rows_with_text(sentences)
-  model = text_flags.load_text_model([sentences[row] for row in with_text])
-  rows = kept_rows(model, sentences, with_text)
-  log_counts(read, len(rows), len(sentences) - len(with_text))
-  text_flags.write_output(read.content(rows.tolist()))
-
-
-def log_counts(read: Records, kept: int, without_text: int) -> None:
-  """Logs the number of kept records and of all records."""
-  counts = [f"{counted(kept, 'sentence')} of {len(read.texts)} kept"]
-  if without_text:
-    counts.append(f"{counted(without_text, 'record')} without text among them, not compared")
-  if read.blank_lines:
-    counts.append(f"{counted(read.blank_lines, 'blank line')} left out")
-  logging.info("%s", "; ".join(counts))
+    dedupe_vectors()
+  else:
+    dedupe_file()
 
 
 console = runner.command(define_flags, main, resumes=False, prints_output=True)

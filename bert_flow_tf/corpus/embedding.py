@@ -11,6 +11,7 @@ from bert_flow_tf.corpus.shards import ShardFolder
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.io import storage
+from bert_flow_tf.neighbors.duplicates import unread_keys
 from bert_flow_tf.progress import Progress
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
@@ -85,6 +86,7 @@ def embed_shard(
     for row, error in failed.items():
       failures[start + row] = " ".join(str(error).split())
     update(len(window))
+  shard = dataclasses.replace(shard, unread=unread_keys(model, [record.text for record in records]))
   if not failures:
     return shard, vectors
   # Leave the failures out.
@@ -95,7 +97,8 @@ def embed_shard(
     else:
       kept.append(row)
       good.append(record)
-  return dataclasses.replace(shard, records=good, bad=bad), vectors[kept]
+  unread = None if shard.unread is None else shard.unread[kept]
+  return dataclasses.replace(shard, records=good, bad=bad, unread=unread), vectors[kept]
 
 
 def _embed_window(texts, model, settings, vectors, first, failed):

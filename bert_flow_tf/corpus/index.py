@@ -205,11 +205,15 @@ class BadRecord:
 
 @dataclasses.dataclass
 class ShardRecords:
-  """Records of a shard: those to embed, the bad ones, and the number of empty ones, which are skipped."""
+  """Records of a shard: those to embed, the bad ones, and the number of empty ones, which are skipped.
+
+  `unread`: `unread_keys` of the records' texts, int64 [records]; None if the model does not tell.
+  """
 
   records: list[Record] = dataclasses.field(default_factory=list)
   bad: list[BadRecord] = dataclasses.field(default_factory=list)
   skipped: int = 0
+  unread: np.ndarray | None = None
 
 
 class ShardReader:

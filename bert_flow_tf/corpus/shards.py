@@ -58,6 +58,9 @@ class ShardFolder:
     if self.output == NPY:
       with self._writing(self.name(number, "ids.txt"), sizes) as file:
         _write_lines(file, ids)
+    if shard.unread is not None and shard.unread.any():
+      with self._writing(self.name(number, "unread.txt"), sizes) as file:
+        _write_lines(file, shard.unread.tolist())
     if shard.bad:
       lines = []
       for bad in shard.bad:
@@ -68,7 +71,10 @@ class ShardFolder:
     # compared once, when a run resumes.
     counters = _count(shard)
     names = list(sizes) if storage.is_local(self.folder) else []
-    _write_json(self.folder, self.name(number, "json"), {"counters": counters, "bytes": sizes}, names)
+    receipt: dict[str, object] = {"counters": counters, "bytes": sizes}
+    if shard.unread is not None:
+      receipt["unread"] = int(np.count_nonzero(shard.unread))
+    _write_json(self.folder, self.name(number, "json"), receipt, names)
     return counters
 
   def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:

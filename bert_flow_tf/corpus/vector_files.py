@@ -20,7 +20,7 @@ from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, writing
 
 AGAIN = "the same bert-flow embed command makes it again"
-IDS = ".ids.txt"
+IDS, UNREAD = ".ids.txt", ".unread.txt"
 # Rows of a file in memory at once.
 ROWS = 8192
 
@@ -36,6 +36,8 @@ class VectorFile:
     dim: their dimensions.
     checksum: hexadecimal SHA-256 of the file; None if it is not known, as of a file in an object store.
     ids_checksum: hexadecimal SHA-256 of the file of ids; None if it is not known, or the ids are in this file.
+    unread: number of vectors whose text was not read whole, with keys in a file of their own; None if it is not known.
+    unread_checksum: hexadecimal SHA-256 of the file of keys; None if it is not known, or there is none.
   """
 
   folder: str
@@ -44,6 +46,8 @@ class VectorFile:
   dim: int
   checksum: str | None = None
   ids_checksum: str | None = None
+  unread: int | None = None
+  unread_checksum: str | None = None
 
   @classmethod
   def of_npy(cls, path: pathlib.Path) -> "VectorFile":
@@ -90,6 +94,14 @@ class VectorFile:
       _check(path, self.ids_checksum)
       return path.read_text(encoding="utf-8").split("\n")[:-1]
     return [name for name, _ in self._records()]
+
+  def unread_keys(self) -> np.ndarray:
+    """Returns the `unread_keys` of the texts, int64 [rows]; zeros if they are not known."""
+    if not self.unread:
+      return np.zeros(self.rows, np.int64)
+    path = self.path.with_suffix(UNREAD)
+    _check(path, self.unread_checksum)
+    return np.array(path.read_text(encoding="utf-8").split(), np.int64)
 
   def copy_ids(self, path: pathlib.Path) -> None:
     """Writes the ids next to a .npy file with other vectors for them; nothing if there are none."""

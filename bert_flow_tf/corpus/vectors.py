@@ -5,15 +5,17 @@ import functools
 import pathlib
 
 import numpy as np
+from absl import logging
 
 from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder, with_names
-from bert_flow_tf.corpus.vector_files import AGAIN, IDS, VectorFile
+from bert_flow_tf.corpus.vector_files import AGAIN, IDS, UNREAD, VectorFile
 from bert_flow_tf.data.readers.text import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import Json, read_json
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.neighbors.unit_rows import UnitRows
+from bert_flow_tf.progress import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,22 @@ class VectorFolder:
     """Raises a DataError if a file of vectors is damaged; it reads them all."""
     for file in self.files:
       file.check()
+
+  def unread_keys(self) -> np.ndarray:
+    """Returns the `unread_keys` of the texts, int64 [n]; an info in the log says if a file has none."""
+    unknown = sum(file.unread is None for file in self.files)
+    if unknown:
+      message = (
+        "%s: %s of %d without keys of what was not read, as version 0.2 wrote them: texts that differ in it count "
+      )
+      message += "as duplicates; embed them again to keep them"
+      logging.info(message, self.folder, counted(unknown, "shard"), len(self.files))
+    return np.concatenate([file.unread_keys() for file in self.files])
+
+  def check_same(self, other: "VectorFolder") -> None:
+    """Raises a ConfigError if the vectors of another folder have other dimensions, encoders or calibrations."""
+    paths = (pathlib.Path(self.folder, MANIFEST), pathlib.Path(other.folder, MANIFEST))
+    _check_same(self.folder, paths[0], self.manifest, paths[1], other.manifest)
 
   @functools.cached_property
   def _starts(self):
@@ -122,10 +140,12 @@ def _files_of(folder, run, manifest):
       raise DataError(f"vectors={path}: damaged, its files are not as {receipt} says; {AGAIN}", "vectors")
     if counters is None:
       continue
-    sums = read_json(run / receipt)[checksums.KEY]
+    values = read_json(run / receipt)
+    sums = values[checksums.KEY]
     name = path.relative_to(folder).as_posix()
-    values = (counters[EMBEDDED], settings["dim"], sums.get(path.name), sums.get(path.with_suffix(IDS).name))
-    files.append(VectorFile(folder, name, *values))
+    known = [sums.get(path.name), sums.get(path.with_suffix(IDS).name)]
+    known += [values.get("unread"), sums.get(path.with_suffix(UNREAD).name)]
+    files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], *known))
   if len(files) < number_of_shards:
     found = f"{len(files)} of {number_of_shards} shards"
     raise ConfigError(f"vectors={run}: {found}; the same bert-flow embed command makes the others", "vectors")

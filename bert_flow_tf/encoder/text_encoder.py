@@ -184,6 +184,34 @@ class TextEncoder(abc.ABC):
     encoder.settings = dataclasses.replace(self.settings, prompt=document, query_prompt=query, document_prompt=document)
     return encoder
 
+  def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
+    """Returns whether the encoder knows a word or piece of each text, bool [n].
+
+    Texts of nothing but unknown pieces, [UNK], have equal embeddings. A SavedModel does not tell, and all are True.
+    """
+    return np.ones(len(texts), bool)
+
+  def unread(
+    self,
+    texts: Sequence[str],
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    reads_all_pieces: bool = False,
+  ) -> list[str]:
+    """Returns the parts of each text that do not change its embedding, as they are written; "" if there are none.
+
+    They are unknown to the vocabulary, behind the last token that is read, or of pieces whose weight is 0; marks of
+    punctuation are no parts. Texts with equal embeddings and other parts are different texts. A SavedModel does not
+    tell what it reads: nothing counts as unread.
+
+    Args:
+      texts: n texts.
+      sentence_embedding_type: see `encode`.
+      max_seq_length: see `encode`.
+      reads_all_pieces: whether pieces of weight 0 are read by a step behind the encoder, as `Characters` are.
+    """
+    return [""] * len(texts)
+
   @property
   def tokenizer_checksum(self) -> str:
     """Hexadecimal SHA-256 of the vocabulary and the tokenizer's settings."""

@@ -18,6 +18,7 @@ from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.text.unread import knows, unread
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
 from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
 from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
@@ -300,6 +301,28 @@ class TransformerEncoder(TextEncoder):
     if self.is_static:
       embeddings = self.bert.finish(embeddings)
     return embeddings[:, : self.truncate_dim]
+
+  def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
+    """See the base class."""
+    return knows(self.tokenizer, texts, self.check_max_seq_length(max_seq_length))
+
+  def unread(
+    self,
+    texts: Sequence[str],
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    reads_all_pieces: bool = False,
+  ) -> list[str]:
+    """See the base class."""
+    weights = None
+    # Hidden states depend on all pieces, whatever the weights of their mean.
+    if self.pooling(sentence_embedding_type).kind == "words" and not reads_all_pieces:
+      weights = np.ones(self.tokenizer.vocab_size, np.float32)
+      if self.token_weights is not None:
+        weights = self.token_weights.table
+      if self.is_static:  # some models have tokens whose vectors are zeros
+        weights = weights * self.bert.rows.any(axis=1)[: len(weights)]
+    return unread(self.tokenizer, texts, self.check_max_seq_length(max_seq_length), weights)
 
   def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
     """Returns embeddings of n texts, float32 [n, dim]."""

@@ -178,20 +178,17 @@ class InvertedLists:
     best = best_first(scores, ids)
     return Neighbors(best.scores[:, :k], best.rows[:, :k])
 
-  def similar(self, queries: np.ndarray, rows: UnitRows, lowest: float) -> np.ndarray:
-    """Returns for each query the first row that was found with an exact cosine of at least `lowest`, or -1."""
-    first = np.full(len(queries), -1)
+  def similar(self, queries: np.ndarray, rows: UnitRows, lowest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns queries and rows, int64 [pairs] each, in this order, with an exact cosine of at least `lowest`."""
     if not len(self):
-      return first
+      return np.zeros(0, np.int64), np.zeros(0, np.int64)
     scores, ids = self.candidates(queries, _CANDIDATES)
     query, place = np.nonzero((ids >= 0) & (scores >= lowest - _MARGIN))
     candidates = ids[query, place]
     is_close = cosines_of_pairs(queries[query], rows.take(candidates)) >= lowest
     query, candidates = query[is_close], candidates[is_close]
     order = np.lexsort([candidates, query])
-    found, places = np.unique(query[order], return_index=True)
-    first[found] = candidates[order][places]
-    return first
+    return query[order], candidates[order]
 
   def tune(self, rows: UnitRows, lowest: float | None = None) -> None:
     """Sets `probes` by the exact nearest rows of sampled rows; with `lowest`, by the pairs that are so similar.

@@ -9,7 +9,8 @@ from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.neighbors.nearest import rows_with_text
-from bert_flow_tf.neighbors.unit_rows import cosines_of, unit_rows
+from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of, unit_rows
+from bert_flow_tf.neighbors.unrelated import check_threshold_of
 from bert_flow_tf.progress import Progress
 
 # Below the cosine of any pair.
@@ -43,7 +44,7 @@ def paraphrase_mining(
     sentences: n sentences, as `SentenceModel.encode` takes them.
     show_progress_bar: see `SentenceModel.encode`.
     batch_size: see `SentenceModel.encode`.
-    threshold: smallest cosine of a pair; None for no bound.
+    threshold: smallest cosine of a pair; None for no bound. Unrelated sentences that reach it are a warning.
     max_pairs: largest number of pairs, which have the highest cosines.
     query_chunk_size: see `search_embeddings`.
     corpus_chunk_size: see `search_embeddings`.
@@ -63,9 +64,8 @@ def paraphrase_mining(
     return []
   texts = [texts[row] for row in with_text]
   embeddings = model.encode(texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
-  pairs = paraphrase_mining_embeddings(
-    embeddings, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar
-  )
+  settings = (threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar)
+  pairs = _mined(embeddings, texts, *settings)
   return [(score, with_text[i], with_text[j]) for score, i, j in pairs]
 
 
@@ -83,11 +83,18 @@ def paraphrase_mining_embeddings(
     CalibrationError: embeddings are not [n, dim] of finite numbers.
     ConfigError: another argument is not allowed.
   """
+  return _mined(embeddings, None, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar):
+  """Returns the pairs of `paraphrase_mining_embeddings`; a threshold that unrelated rows reach is a warning."""
   check_counts(max_pairs=max_pairs, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   lowest = _LOWEST
   if threshold is not None:
     lowest = check_threshold(threshold)
   rows = unit_rows(embeddings)
+  if threshold is not None:
+    check_threshold_of(UnitRows([rows], rows.shape[1], is_unit=True), np.flatnonzero(rows.any(axis=1)), lowest, texts)
   scores, first, second = np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
   with Progress(len(rows), show_progress_bar, "comparing") as progress:
     for start in range(0, len(rows), query_chunk_size):

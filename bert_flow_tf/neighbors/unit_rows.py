@@ -54,6 +54,9 @@ class UnitRows:
   def __len__(self) -> int:
     return int(self._starts[-1])
 
+  def __add__(self, other: "UnitRows") -> "UnitRows":
+    return UnitRows([*self.parts, *other.parts], self.dim)
+
   def take(self, rows: np.ndarray) -> np.ndarray:
     """Returns the rows of these positions, float32 [m, dim], of length 1; a row of zeros stays."""
     taken = np.empty([len(rows), self.dim], np.float32)

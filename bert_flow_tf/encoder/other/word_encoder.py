@@ -1,7 +1,10 @@
 """Sentences as averages of word vectors (model `glove:FILE`), the first row of the paper's Table 2."""
 
 import os
+from collections.abc import Sequence
 from typing import NoReturn
+
+import numpy as np
 
 from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.kinds import split_name
@@ -45,6 +48,22 @@ class WordEncoder(VectorEncoder):
     if not is_integer(max_seq_length, 1):
       raise EncoderError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
     return int(max_seq_length)
+
+  def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
+    """See the base class: whether a word of each text has a vector."""
+    words = self.vectors.split(texts, self.check_max_seq_length(max_seq_length))
+    return np.array([bool(known) for known, _ in words], bool)
+
+  def unread(
+    self,
+    texts: Sequence[str],
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    reads_all_pieces: bool = False,
+  ) -> list[str]:
+    """See the base class: the words without a vector, and behind the last word that is read."""
+    words = self.vectors.split(texts, self.check_max_seq_length(max_seq_length))
+    return [" ".join(others) for _, others in words]
 
   def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> NoReturn:
     """Raises EncoderError: its words are cut in Python."""

@@ -14,6 +14,7 @@ from absl import logging
 from bert_flow_tf.data.readers.lines import carriage_return
 from bert_flow_tf.encoder.kinds import WORD_VECTORS
 from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.encoder.text.unread import is_silent
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.progress import Progress
 
@@ -58,20 +59,29 @@ class WordVectors:
     embeddings = np.zeros([len(sentences), self.vectors.shape[1]], np.float32)
     # Sentences without a known word stay zero, and are logged together.
     unknown = []
-    for position, sentence in enumerate(sentences):
-      rows = []
-      for word in split_words(sentence)[:max_seq_length]:
-        row = self._rows.get(_utf8(word.lower()), self._rows.get(_utf8(word)))
-        if row is not None:
-          rows.append(row)
+    for position, (rows, _) in enumerate(self.split(sentences, max_seq_length)):
       if rows:
         embeddings[position] = self.vectors[rows].mean(axis=0, dtype=np.float64)
       else:
-        unknown.append(sentence)
+        unknown.append(sentences[position])
     if unknown:
       counts = f"{len(unknown)} of {len(sentences)} sentences"
       logging.warning("%s: %s have no word with a vector and are zero, first %r", self.name, counts, unknown[0][:60])
     return embeddings
+
+  def split(self, sentences: Sequence[str], max_seq_length: int | None) -> Iterator[tuple[list[int], list[str]]]:
+    """Yields the rows of each sentence's first words, and its unknown and cut-off words, without punctuation."""
+    for sentence in sentences:
+      rows, others = [], []
+      words = split_words(sentence)
+      for word in words[:max_seq_length]:
+        row = self._rows.get(_utf8(word.lower()), self._rows.get(_utf8(word)))
+        if row is not None:
+          rows.append(row)
+        else:
+          others.append(word)
+      others += words[len(words[:max_seq_length]) :]
+      yield rows, [word for word in others if not is_silent(word)]
 
 
 def split_words(sentence: str) -> list[str]:

@@ -145,6 +145,11 @@ class SentenceTokenizer:
     return cls(vocab_file, **settings)
 
   @property
+  def unknown_id(self) -> int | None:
+    """Id of what is in no vocabulary, [UNK]; None if there is no such token."""
+    return self._unk_id
+
+  @property
   def do_lower_case(self) -> bool:
     """True if text is lower-cased."""
     return self.settings["do_lower_case"]
@@ -165,7 +170,7 @@ class SentenceTokenizer:
       limit = self.characters_per_token * (int(max_seq_length) - 2)
       sentences = [sentence[:limit] for sentence in sentences]
     ids, cut = [], 0
-    for chunk in _chunks(sentences):
+    for chunk in text_chunks(sentences):
       ids_of_chunk, cut_of_chunk = self._pieces(chunk, int(max_seq_length) - 2)
       ids += ids_of_chunk
       cut += cut_of_chunk
@@ -195,11 +200,6 @@ class SentenceTokenizer:
         100 * unknown / pieces,
         self.specials["unk_token"],
       )
-
-  @property
-  def unknown_id(self) -> int | None:
-    """Id of what is in no vocabulary; None if there is no such token."""
-    return self._unk_id
 
   def files(self) -> dict[str, bytes]:
     """Returns {name: content} of the files of its vocabulary in an encoder's folder."""
@@ -310,7 +310,7 @@ def pad_batch(ids: Sequence[np.ndarray], pad_id: int = 0) -> tuple[np.ndarray, n
   return padded, mask
 
 
-def _chunks(sentences: list[str]) -> Iterator[list[str]]:
+def text_chunks(sentences: list[str]) -> Iterator[list[str]]:
   """Yields lists of consecutive sentences with a bounded number and total length."""
   chunk: list[str] = []
   characters = 0
