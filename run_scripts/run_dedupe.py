@@ -20,7 +20,7 @@ import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.readers.records import Records, has_header, read_records
+from bert_flow_tf.data.readers.records import Records, check_columns, read_records
 from bert_flow_tf.data.readers.text import CSV, JSONL, TEXT, TSV, kind_of
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
@@ -98,8 +98,9 @@ def read(path: str) -> tuple[Records, list[str]]:
   settings = dataclasses.replace(common_flags.settings(JobSettings), column=next(iter(columns), None))
   input_format = settings.format_of([path])
   if input_format.kind in (TSV, CSV) and columns:
-    is_named = has_header([("column", column) for column in columns], FLAGS.header)
-    input_format = dataclasses.replace(input_format, header=is_named)
+    given = [("column", column) for column in columns]
+    has_names = check_columns([path], input_format.kind, given, FLAGS.header, FLAGS.max_record_bytes)
+    input_format = dataclasses.replace(input_format, header=has_names)
   records = read_records(path, input_format, columns or None, keep_empty=True)
   return records, [" ".join(filter(str.strip, fields)) for fields in records.texts]
 
