@@ -21,7 +21,7 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import Records, check_columns, read_records
-from bert_flow_tf.data.readers.text import CSV, JSONL, TEXT, TSV, kind_of
+from bert_flow_tf.data.readers.text import JSONL, TEXT, TSV, kind_of
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files
@@ -97,7 +97,7 @@ def read(path: str) -> tuple[Records, list[str]]:
   columns = FLAGS.column or []
   settings = dataclasses.replace(common_flags.settings(JobSettings), column=next(iter(columns), None))
   input_format = settings.format_of([path])
-  if input_format.kind in (TSV, CSV) and columns:
+  if columns:
     given = [("column", column) for column in columns]
     has_names = check_columns([path], input_format.kind, given, FLAGS.header, FLAGS.max_record_bytes)
     input_format = dataclasses.replace(input_format, header=has_names)
