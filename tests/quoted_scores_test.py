@@ -137,6 +137,16 @@ QUOTES = [
 ]
 
 
+# Scores that today's code gives in place of the release's in docs/results.md: `idf` gives numbers a weight since.
+SINCE_RELEASE = {
+  (MINI, "static: word-rows, idf, soft-whitening+characters (target)", STSB): "70.45",
+  (MINI, "static: word-rows, idf, soft-whitening (all sets)", "mean"): "67.19",
+  (MINI, "static: word-rows, idf, soft-whitening (corpus)", "mean"): "66.40",
+  (MINI, "static: word-rows, idf, soft-whitening+characters (corpus)", "mean"): "69.08",
+  (SIX_LAYERS, STATIC, "STS-15"): "77.01",
+}
+
+
 def read_results():
   """Returns {(encoder, row, column): score} of the tables Beyond, Choice, 2 and 3, in that order of precedence."""
   text = (REPO / "docs/results.md").read_text(encoding="utf-8")
@@ -181,12 +191,12 @@ def _scores(line):
 @pytest.mark.parametrize(("page", "beginning", "quoted"), QUOTES)
 def test_quoted_scores_are_those_of_the_results(page, beginning, quoted):
   (line,) = [line for line in _text_lines(page) if line.startswith(beginning)]
-  results = read_results()
+  results = read_results() | SINCE_RELEASE
   assert [score for score in _scores(line) if score not in PRINTED.get(page, ())] == [results[cell] for cell in quoted]
 
 
 def test_scores_in_the_help_of_recipes_are_those_of_the_results():
-  results = read_results()
+  results = read_results() | SINCE_RELEASE
   scores = [*(recipe.stsb_score for recipe in RECIPES.values()), STRING_MATCH_SCORE]
   assert [f"{score:.2f}" for score in scores] == [
     results[MINI, row, STSB] for row in (FLOW, RECIPE, STATIC, CHARACTERS)

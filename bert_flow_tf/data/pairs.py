@@ -101,9 +101,12 @@ class SentencePairs:
 
   def distinct_numbers(self) -> np.ndarray:
     """Returns a number for each pair, int64 [n]: equal for pairs of the same two sentences, in either order."""
-    numbers: dict[tuple[str, ...], int] = {}
-    sides = zip(self.sentences_a, self.sentences_b, strict=True)
-    return np.array([numbers.setdefault(tuple(sorted(pair)), len(numbers)) for pair in sides], np.int64)
+    first: dict[tuple[str, ...], int] = {}
+    numbers = np.arange(len(self))
+    for row, pair in enumerate(zip(self.sentences_a, self.sentences_b, strict=True)):
+      if any(pair):  # scores of another program have no sentences
+        numbers[row] = first.setdefault(tuple(sorted(pair)), row)
+    return numbers
 
   def with_gold(self) -> "SentencePairs":
     """Returns the pairs that have a gold score, without subsets."""

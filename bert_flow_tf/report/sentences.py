@@ -10,7 +10,7 @@ from bert_flow_tf.data.task import BINARY, CLASSES
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.evaluation.result import BASELINES, TaskResult
 from bert_flow_tf.evaluation.task_scores import HEADLINE, WITH_FLOW, WITHOUT_FLOW
-from bert_flow_tf.progress import listed
+from bert_flow_tf.progress import counted, listed
 
 # Scores of a method on a split: key in results.json -> name in the table.
 SCORES = {
@@ -33,6 +33,10 @@ _REMEDY = (
   "such scores need little more than shared words; an encoder trained for similarity, such as all-MiniLM-L6-v2, with "
   "calibration none, finds paraphrases without them"
 )
+
+
+# A wider interval around 0 does not say that two methods are equal.
+_EQUAL_WIDTH = 20.0
 
 
 def method_name(method: str) -> str:
@@ -173,13 +177,16 @@ def _control_lines(result, prefix):
 
 
 def _conclusion(result, prefix):
-  """Returns a sentence if the string match is as good as a method on the evaluated split, and what would help."""
+  """Returns sentences: the string match is as good as a method on the evaluated split, or too few pairs tell."""
   split = result.spec.eval_split
-  better, equal = [], []
+  better, equal, untold = [], [], []
+  pairs = 0
   for method, gain in result.gains_over_match.get(split, {}).items():
-    name = _score_owner(method)
+    name, pairs = _score_owner(method), gain["pairs"]
     if gain["high"] < 0:
       better.append(name)
+    elif gain["low"] <= 0 and gain["high"] - gain["low"] > _EQUAL_WIDTH:
+      untold.append(name)
     elif gain["low"] <= 0:
       equal.append(name)
   parts = []
@@ -187,9 +194,13 @@ def _conclusion(result, prefix):
     parts.append(f"better than {listed(better)}")
   if equal:
     parts.append(f"as good as {listed(equal)}")
-  if not parts:
-    return []
-  return [f"the string match is {' and '.join(parts)} on {prefix}{split}: {_REMEDY}"]
+  lines = []
+  if parts:
+    lines.append(f"the string match is {' and '.join(parts)} on {prefix}{split}: {_REMEDY}")
+  if untold:
+    few = f"{counted(pairs, 'pair')} of {prefix}{split} cannot tell whether {listed(untold)}"
+    lines.append(f"{few} or the string match is better: the interval is wide and includes 0; score more pairs")
+  return lines
 
 
 def warnings(result: TaskResult, prefix: str = "") -> dict[str, list[str]]:

@@ -93,8 +93,11 @@ def test_repeated_pairs_are_drawn_together():
 
 
 def test_pairs_of_the_same_sentences_in_either_order_repeat():
-  pairs = SentencePairs(["a", "b", "c", "a", "a"], ["b", "a", "c", "b", "c"], [1, 2, 3, 4, math.nan])
-  assert pairs.distinct_numbers().tolist() == [0, 0, 1, 0, 2]
+  # Pairs without sentences, of a file of scores alone, are distinct.
+  pairs = SentencePairs(
+    ["a", "b", "c", "a", "a", "", ""], ["b", "a", "c", "b", "c", "", ""], [1, 2, 3, 4, math.nan, 5, 6]
+  )
+  assert pairs.distinct_numbers().tolist() == [0, 0, 2, 0, 4, 5, 6]
 
 
 def test_pairs_without_gold_take_no_part():

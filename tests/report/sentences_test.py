@@ -82,7 +82,14 @@ def test_a_string_match_that_is_as_good_is_said_with_a_remedy(methods, said):
   assert "trained for similarity" in line and "calibration none" in line
 
 
-def test_a_string_match_without_a_score():
+@pytest.mark.parametrize(("low", "high"), [(-79.0, 0.0), (-10.0, 11.0)])
+def test_few_pairs_do_not_tell_that_a_string_match_is_as_good(low, high):
+  result = result_of(*WORSE, matches={"characters": 0.05})
+  gains = {method: {**gain, "low": -30.0, "high": -3.0} for method, gain in result.gains_over_match["test"].items()}
+  gains["sn"] |= {"low": low, "high": high, "pairs": 7}
+  *_, better, untold = sentences.comparisons(dataclasses.replace(result, gains_over_match={"test": gains}))
+  assert better.startswith("the string match is better than the flow on test: ") and "sn" not in better
+  assert untold.startswith("7 pairs of test cannot tell whether sn or the string match is better: ")
   result = result_of(*BETTER, matches={"characters": 0.1})
   same = {**result.controls["test"]["characters"], "reason": "all equal"}
   lines = sentences.comparisons(dataclasses.replace(result, controls={"test": {"characters": same}}))

@@ -74,12 +74,12 @@ class TokenWeights:
 
   def warn_of_text(self, ids: Sequence[np.ndarray]) -> None:
     """Logs a warning, once, if texts, int32 arrays [seq_len], are not of the packaged table's language."""
-    if self._words is None or not len(ids):
+    if self._words is None or self.frequencies is None or not len(ids):
       return
     sample = ids[:: 1 + len(ids) // _MAX_JUDGED_TEXTS]
     rows = np.concatenate(sample)
     rows = rows[self._words[rows]]
-    self._judged += [len(sample), len(rows), np.count_nonzero(self.frequencies[rows] == 0)]
+    self._judged += np.array([len(sample), len(rows), np.count_nonzero(self.frequencies[rows] == 0)])
     texts, pieces, absent = self._judged.tolist()
     if pieces < _MIN_PIECES:  # texts may come one by one
       return
