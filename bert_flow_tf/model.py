@@ -25,9 +25,9 @@ from bert_flow_tf.encoder.transformer.precisions import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.keras import is_symbolic
+from bert_flow_tf.flow.keras import check_dense, is_symbolic
 from bert_flow_tf.io.checks import check_rows, check_sentence_transformers
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
@@ -305,6 +305,7 @@ class SentenceModel:
     """Returns `output_dim`, under sentence-transformers' name."""
     return self.output_dim
 
+  @either_name
   def fit(
     self,
     sentences: Texts | SentencePairs | tuple[Texts, Texts],
@@ -402,6 +403,7 @@ class SentenceModel:
 
   def transform(self, embeddings: np.ndarray, sentences: Sequence[str] = ()) -> np.ndarray:
     """Applies the steps to embeddings [n, dim] of sentences: float32 [n, output_dim]."""
+    check_dense(embeddings, "embeddings")
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
     return self._apply(self.steps, embeddings, self._tokens(sentences, len(embeddings)))
@@ -434,6 +436,7 @@ class SentenceModel:
       return np.zeros([len(sentences), 0], np.float32)
     return self._embed(sentences, batch_size, show_progress, prompt)
 
+  @either_name
   def encode(
     self,
     sentences: str | Texts,
@@ -482,6 +485,7 @@ class SentenceModel:
       return embeddings[0]
     return embeddings
 
+  @either_name
   def similarity(
     self, texts_a: Texts, texts_b: Texts, batch_size: int = 64, show_progress_bar: bool | None = False
   ) -> np.ndarray:
@@ -622,4 +626,5 @@ class SentenceFunction(tf.Module):
     if is_symbolic(text):
       layer = "keras.layers.Lambda(function, output_shape=(dim,))"
       raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
+    check_dense(text, "text")
     return self.__dict__["__call__"](text)

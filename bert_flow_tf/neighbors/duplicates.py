@@ -13,12 +13,13 @@ from bert_flow_tf.neighbors.inverted_lists import EXACT, InvertedLists, sample_o
 from bert_flow_tf.neighbors.nearest import rows_with_text
 from bert_flow_tf.neighbors.paraphrases import check_threshold
 from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 
 # Rows whose near-duplicates are looked for at once, and kept rows that they are compared with at once.
 _ROWS, _COLUMNS = 1024, 4096
 
 
+@either_name
 def near_duplicates(
   embeddings: npt.ArrayLike,
   threshold: float = 0.9,
