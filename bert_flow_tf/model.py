@@ -35,9 +35,9 @@ from bert_flow_tf.encoder.transformer.precisions import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.keras import is_symbolic
+from bert_flow_tf.flow.keras import check_dense, is_symbolic
 from bert_flow_tf.io.checks import check_assignment, check_counts, check_rows, check_sentence_transformers
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
@@ -340,6 +340,7 @@ class SentenceModel:
     """Returns `output_dim`, under sentence-transformers' name."""
     return self.output_dim
 
+  @either_name
   def fit(
     self,
     sentences: Texts | SentencePairs | tuple[Texts, Texts],
@@ -439,6 +440,7 @@ class SentenceModel:
 
   def transform(self, embeddings: np.ndarray, sentences: Sequence[str] = ()) -> np.ndarray:
     """Applies the steps to embeddings [n, dim] of sentences: float32 [n, output_dim]."""
+    check_dense(embeddings, "embeddings")
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
     return self._apply(self.steps, embeddings, self._tokens(sentences, len(embeddings)))
@@ -471,6 +473,7 @@ class SentenceModel:
       return np.zeros([len(sentences), 0], np.float32)
     return self._embed(sentences, batch_size, show_progress, prompt)
 
+  @either_name
   def encode(
     self,
     sentences: str | Texts,
@@ -583,6 +586,7 @@ class SentenceModel:
     reads_all_pieces = any(step.reads_tokens for step in self.steps)
     return self.encoder.unread(check_sentences(texts, "texts"), self.pooling, self.max_seq_length, reads_all_pieces)
 
+  @either_name
   def similarity(
     self, texts_a: Texts, texts_b: Texts, batch_size: int = 64, show_progress_bar: bool | None = False
   ) -> np.ndarray:
@@ -723,4 +727,5 @@ class SentenceFunction(tf.Module):
     if is_symbolic(text):
       layer = "keras.layers.Lambda(function, output_shape=(dim,))"
       raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
+    check_dense(text, "text")
     return self.__dict__["__call__"](text)

@@ -1,14 +1,23 @@
 """Progress of long work: a bar on a terminal or in a notebook, lines in a log."""
 
+import functools
+import inspect
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
 from absl import logging
 from tqdm import tqdm
 
+from bert_flow_tf.errors import ConfigError
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
 LOG_SECONDS = 10
+_NAMES = ("show_progress", "show_progress_bar")
 _is_allowed = True
 
 
@@ -16,6 +25,23 @@ def allow(allowed: bool) -> None:
   """Allows or hides all progress of this process, whatever its callers ask for."""
   global _is_allowed
   _is_allowed = allowed
+
+
+def either_name(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+  """Lets callers name the argument show_progress or show_progress_bar, whichever of the two the function has."""
+  names = inspect.signature(function).parameters
+  (own,) = (name for name in _NAMES if name in names)
+  (other,) = (name for name in _NAMES if name not in names)
+
+  @functools.wraps(function)
+  def renamed(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+    if other in named and own in named:
+      raise ConfigError(f"{other}: is {own}, which is given, too; leave one out", other)
+    if other in named:
+      named[own] = named.pop(other)
+    return function(*arguments, **named)
+
+  return renamed
 
 
 def counted(number: float, noun: str, form: str = "") -> str:

@@ -4,6 +4,7 @@ import errno
 import functools
 import io
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -209,7 +210,8 @@ def _with_flags(error, files):
       # k is the end of the flag's value.
       message = f": {message}" if argument == "k" else message.removeprefix(argument)
     for file in files:
-      start = re.match(rf"(=|: ){re.escape(file)}[:, ]", message)
+      written = "|".join({re.escape(file), re.escape(str(pathlib.Path(file).expanduser()))})  # exp/NAME/ is exp/NAME
+      start = re.match(rf"(=|: )({written})[:, ]", message)
       if start:
         flag, message = "", message.removeprefix(start[1])
   return flag + _ARGUMENT.sub(lambda match: _as_flag(match[1]), message)

@@ -373,3 +373,16 @@ def test_characters_by_the_users_corpus_and_their_digest(tmp_path, encoder):
   corpus.write_text("cats\n" * 50 + "a dog\n")
   with pytest.raises(EncoderError, match="frequency_corpus"):
     SentenceModel.load(tmp_path / "saved")
+
+
+def test_tensors_without_a_dense_shape_are_rejected(model):
+  ragged = tf.ragged.constant([["a", "b"], ["c"]])
+  for call, argument in [
+    (lambda: model.transform(tf.ragged.constant([[1.0, 2.0], [3.0]])), "embeddings"),
+    (lambda: model.transform(tf.sparse.from_dense(np.eye(12, dtype=np.float32))), "embeddings"),
+    (lambda: model.as_function()(ragged), "text"),
+    (lambda: model.encoder.as_layer()(ragged), "inputs"),
+    (lambda: model.encode(ragged), "sentences"),
+  ]:
+    with rejected(DataError, argument):
+      call()

@@ -2,11 +2,14 @@
 
 import io
 
+import numpy as np
 import pytest
 from absl import logging
 
+import bert_flow_tf
 from bert_flow_tf import progress
-from tests.testing import LIMIT_SECONDS, REPO
+from bert_flow_tf.errors import ConfigError
+from tests.testing import LIMIT_SECONDS, REPO, rejected
 
 
 class Terminal(io.StringIO):
@@ -87,3 +90,31 @@ def test_progress_that_is_not_allowed_shows_nothing(lines, monkeypatch):
   assert work(monkeypatch, Terminal()) == work(monkeypatch, io.StringIO()) == "" and lines == []
   progress.allow(True)
   assert "50/50" in work(monkeypatch, Terminal())
+
+
+def test_both_names_are_taken():
+  """By each public function that shows progress; a caller gives one of the two."""
+  functions = [
+    bert_flow_tf.SentenceModel.fit,
+    bert_flow_tf.SentenceModel.encode,
+    bert_flow_tf.SentenceModel.similarity,
+    bert_flow_tf.SentenceEncoder.encode,
+    bert_flow_tf.SentenceTransformersAdapter.encode,
+    bert_flow_tf.SentenceIndex.build,
+    bert_flow_tf.fit_calibration,
+    bert_flow_tf.near_duplicates,
+    bert_flow_tf.paraphrase_mining,
+    bert_flow_tf.search,
+  ]
+  names = {function.__qualname__ for function in functions if not hasattr(function, "__wrapped__")}
+  assert names <= {"SentenceIndex.build"}
+  rows = np.eye(3)
+  assert bert_flow_tf.near_duplicates(rows, show_progress=False).tolist() == [0, 1, 2]
+  with rejected(ConfigError, "show_progress"):
+    bert_flow_tf.near_duplicates(rows, show_progress=False, show_progress_bar=False)
+
+  @progress.either_name
+  def shown(show_progress: bool = True) -> bool:
+    return show_progress
+
+  assert [shown(show_progress_bar=False), shown(False), shown(show_progress=False), shown()] == [False] * 3 + [True]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_flow_tf.calibration.step import Contents, Features, Step, unit_rows
+from bert_flow_tf.calibration.step import Contents, Features, Step, check_features, unit_rows
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized, tied_at_1
 from bert_flow_tf.io.checks import is_integer
@@ -96,6 +96,7 @@ class Characters(Step, methods=(CHARACTERS,)):
     """z [n, k] of n sentences -> [z / |z|, c], float32 [n, k + dim]; rows of zeros stay."""
     import tensorflow as tf
 
+    check_features(features)
     mask = tf.sequence_mask(features.lengths, tf.shape(features.ids)[1])
     rows = tf.gather(self.variables[0], tf.where(mask, features.ids, 0))
     characters = tf.reduce_sum(rows * tf.expand_dims(tf.cast(mask, tf.float32), 2), axis=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.step import Calibration, Contents, Features, Step, unit_rows
+from bert_flow_tf.calibration.step import Calibration, Contents, Features, Step, check_features, unit_rows
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.io.files import Json
 
@@ -74,6 +74,7 @@ class SideBySide(Calibration, methods=(SIDE_BY_SIDE,)):
     """u [n, dim] -> z float32 [n, output_dim]."""
     import tensorflow as tf
 
+    check_features(features)
     return tf.concat([unit_rows(part(features)) for part in self.parts], axis=1)
 
   def contents(self) -> Contents:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.combined import Scale
 from bert_flow_tf.calibration.names import FLOW
-from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_release
+from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_features, check_release
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
@@ -44,6 +44,7 @@ class FlowCalibration(Calibration, methods=(FLOW,)):
 
   def __call__(self, features: Features) -> tf.Tensor:
     """u [n, dim] -> latents float32 [n, dim]."""
+    check_features(features)
     return tf.cast(self.flow.transform(self.scaled(features.embedding, features.lite)), tf.float32)
 
   def scaled(self, embeddings: Any, lite: bool = False) -> tf.Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_release
+from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_features, check_release
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from bert_flow_tf.io.checks import check_rows, is_integer
@@ -220,6 +220,7 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     """u [n, dim] -> z float32 [n, output_dim]."""
     import tensorflow as tf
 
+    check_features(features)
     dtype = np.float32 if features.lite else np.float64
     exact_shift, matrix = self.affine()
     shift = exact_shift.astype(dtype)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_flow_tf.calibration.step import Contents, Features, Step
+from bert_flow_tf.calibration.step import Contents, Features, Step, check_features
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
@@ -34,6 +34,7 @@ class LowDim(Step, methods=(_LOW_DIM,)):
 
   def __call__(self, features: Features) -> tf.Tensor:
     """embedding [n, dim] -> [n, output_dim]."""
+    check_features(features)
     return low_dim(features.embedding, self._n)
 
   def contents(self) -> Contents:

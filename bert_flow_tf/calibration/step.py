@@ -47,6 +47,13 @@ class Features(NamedTuple):
   lite: bool = False
 
 
+def check_features(features: object) -> None:
+  """Raises a CalibrationError for an array in place of `Features`."""
+  if not isinstance(features, Features):
+    message = f"features: expected Features, got {type(features).__name__}; transform(embeddings) takes an array"
+    raise CalibrationError(message, "features")
+
+
 class Step(abc.ABC):
   """Map of embeddings [n, dim], and perhaps of tokens, to embeddings [n, output_dim]; a model is a list of them.
 
@@ -225,6 +232,7 @@ class Normalize(Step, methods=("normalize",)):
 
   def __call__(self, features: Features) -> tf.Tensor:
     """See the base class."""
+    check_features(features)
     return unit_rows(features.embedding)
 
   def contents(self) -> Contents:

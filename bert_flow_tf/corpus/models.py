@@ -77,8 +77,8 @@ def load_model_of(
     else:
       loaded = SentenceModel.load(calibration_folder, model=encoder, allow_other_encoder=True, **arguments)
   except BertFlowError as error:
-    message = f"{where}: embedded by another encoder or calibration than {encoder.name} ({error}); take the same model"
-    raise EncoderError(message, argument="vectors") from error
+    message = f"{where}: embedded by {identity.name}, another encoder or calibration than {encoder.name} ({error})"
+    raise EncoderError(f"{message}; take the same model", argument="vectors") from error
   check_embedder(vectors.manifest["settings"]["embedder"], loaded, where)
   return loaded
 

@@ -17,7 +17,7 @@ from bert_flow_tf.io.checks import check_counts, check_rows
 from bert_flow_tf.io.files import Json, owned, replaced_folder, writing
 from bert_flow_tf.neighbors.inverted_lists import InvertedLists
 from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
-from bert_flow_tf.progress import Progress, counted
+from bert_flow_tf.progress import Progress, counted, either_name
 
 if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
@@ -42,6 +42,7 @@ class SentenceIndex:
     self._rows, self._lists, self._embedder = rows, lists, embedder
 
   @classmethod
+  @either_name
   def build(
     cls, embeddings: npt.ArrayLike, model: "SentenceModel | None" = None, *, show_progress_bar: bool = False
   ) -> "SentenceIndex":

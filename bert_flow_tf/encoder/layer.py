@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
-from bert_flow_tf.flow.keras import Layer, as_output_shape, is_symbolic, name_scope, registered, weights_on
+from bert_flow_tf.flow.keras import Layer, as_output_shape, check_dense, is_symbolic, name_scope, registered, weights_on
 
 
 @registered
@@ -167,6 +167,7 @@ def _as_tensors(inputs):
 def _as_tensor(values):
   if is_symbolic(values):
     return values
+  check_dense(values, "inputs")
   return tf.convert_to_tensor(values)
 
 

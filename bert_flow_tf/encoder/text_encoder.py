@@ -24,7 +24,7 @@ from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.files import Json
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
 _PACKAGES = ("tensorflow", "tokenizers")
@@ -240,6 +240,7 @@ class TextEncoder(abc.ABC):
     dim = self.pooling(sentence_embedding_type).dim(self.hidden_size, self.word_size)
     return min(dim, self.truncate_dim or dim)
 
+  @either_name
   def encode(
     self,
     sentences: Texts,

@@ -16,6 +16,7 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.io.checks import check_assignment, check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.progress import either_name
 
 if TYPE_CHECKING:
   import torch
@@ -82,6 +83,7 @@ class SentenceTransformersAdapter:
 
   get_embedding_dimension = get_sentence_embedding_dimension
 
+  @either_name
   def encode(
     self,
     sentences: str | Texts,

@@ -19,7 +19,7 @@ from bert_flow_tf.neighbors.nearest import rows_with_text
 from bert_flow_tf.neighbors.paraphrases import check_threshold
 from bert_flow_tf.neighbors.unit_rows import CHUNK, UnitRows, cosines_of, cosines_of_pairs
 from bert_flow_tf.neighbors.unrelated import check_threshold_of
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 
 # Rows whose near-duplicates are looked for at once, and kept rows that they are compared with at once.
 _ROWS, _COLUMNS = 1024, 4096
@@ -64,6 +64,7 @@ class Duplicates:
     return EQUAL if self.is_equal[row] else NEAR
 
 
+@either_name
 def near_duplicates(
   embeddings: npt.ArrayLike,
   threshold: float = 0.9,
@@ -84,6 +85,7 @@ def near_duplicates(
   return find_duplicates(embeddings, threshold, show_progress_bar, **arguments).originals
 
 
+@either_name
 def find_duplicates(
   embeddings: npt.ArrayLike | None,
   threshold: float = 0.9,

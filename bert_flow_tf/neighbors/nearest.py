@@ -9,7 +9,7 @@ from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, nearest, unit_rows
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 
 
 @runtime_checkable
@@ -23,6 +23,7 @@ class Index(Protocol):
     """Returns the nearest embeddings of each query."""
 
 
+@either_name
 def search(
   model: Any,
   queries: str | Texts,
@@ -99,6 +100,7 @@ def _check_queries(queries):
   return texts
 
 
+@either_name
 def search_embeddings(
   query_embeddings: npt.ArrayLike,
   corpus_embeddings: npt.ArrayLike,

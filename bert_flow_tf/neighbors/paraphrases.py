@@ -11,7 +11,7 @@ from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.neighbors.nearest import rows_with_text
 from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of, unit_rows
 from bert_flow_tf.neighbors.unrelated import check_threshold_of
-from bert_flow_tf.progress import Progress
+from bert_flow_tf.progress import Progress, either_name
 
 # Below the cosine of any pair.
 _LOWEST = -2.0
@@ -24,6 +24,7 @@ class Model(Protocol):
     """Returns the embeddings of n sentences, [n, dim]."""
 
 
+@either_name
 def paraphrase_mining(
   model: Model,
   sentences: Texts,
@@ -69,6 +70,7 @@ def paraphrase_mining(
   return [(score, with_text[i], with_text[j]) for score, i, j in pairs]
 
 
+@either_name
 def paraphrase_mining_embeddings(
   embeddings: npt.ArrayLike,
   threshold: float | None = None,

@@ -9,10 +9,12 @@ import tensorflow as tf
 from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.progress import either_name
 from bert_flow_tf.training.fit_rows import Dev, FitVectors
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 
 
+@either_name
 def fit_calibration(
   vectors: np.ndarray | tuple[np.ndarray, np.ndarray] | list[np.ndarray],
   calibration: str = FLOW,

@@ -7,6 +7,9 @@ import tensorflow as tf
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration import Features, LowDim, Normalize, Step
 from bert_flow_tf.calibration.characters import Characters
+from bert_flow_tf.calibration.combined import SideBySide
+from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from tests.encoder import tiny
@@ -118,3 +121,10 @@ def test_steps_on_arrays():
   np.testing.assert_allclose(Normalize().transform(rows), rows / 5)
   np.testing.assert_allclose(LowDim(2)(Features(tf.constant(rows))), [[3.5, 0], [0, 0]])
   np.testing.assert_allclose(LowDim(2).cosines(np.concatenate([rows, rows])), [1, 0])
+
+
+@pytest.mark.parametrize("kind", [LinearCalibration, FlowCalibration, SideBySide, Characters, LowDim, Normalize])
+def test_a_step_that_is_called_on_an_array_names_transform(kind):
+  step = kind.__new__(kind)  # nothing of it is read
+  with rejected(CalibrationError, "features", match="transform"):
+    step(np.zeros([3, 12], np.float32))

@@ -17,6 +17,7 @@ from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
+from bert_flow_tf.io.files import owned
 from run_scripts import run_dedupe, run_search
 from tests.corpus.toy import Model, vector
 from tests.neighbors.nearest_test import ROUNDING, all_cosines
@@ -294,3 +295,32 @@ def test_a_model_searches_its_own_index():
   model.fit(texts * 20, calibration="mean")
   with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256"):
     bert_flow_tf.search(model, "A dog runs.", index)
+
+
+@needs_faiss
+def test_search_asks_the_index_that_it_is_told_to(tmp_path, monkeypatch):
+  """exact compares all vectors, also where an index is complete."""
+  embed(tmp_path / "vectors")
+  index_vectors(str(tmp_path / "vectors"))
+  monkeypatch.setattr("bert_flow_tf.corpus.models.load_model_of", lambda *arguments: None)
+  monkeypatch.setattr(run_search.common_flags, "given", lambda names: [])
+  monkeypatch.setattr(run_search, "exact_search", lambda rows: "exact")
+  monkeypatch.setattr(run_search, "index_search", lambda index: "ivf")
+  found = {}
+  for index in ("exact", "ivf", "auto"):
+    names = ("init_checkpoint", "model", "flow_folder", "model_cache_dir")
+    settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index=index, **dict.fromkeys(names))
+    monkeypatch.setattr(run_search, "FLAGS", settings)
+    found[index] = run_search.vector_corpus(1).find
+  assert found == {"exact": "exact", "ivf": "ivf", "auto": "ivf"}
+
+
+@needs_faiss
+def test_two_runs_do_not_write_one_index(tmp_path):
+  folder = tmp_path / "vectors"
+  embed(folder)
+  index_vectors(str(folder))
+  before = content(folder)
+  with owned(folder / "index", "vectors"), rejected(ConfigError, "vectors", match="another run"):
+    index_vectors(str(folder))
+  assert content(folder) == before

@@ -135,3 +135,12 @@ def test_lines_that_end_in_a_carriage_return_alone_are_an_error_that_says_the_wa
       with pytest.raises(DataError, match=rf"{name}, (line|record) 1: a carriage return .* perl -pe .* FILE") as raised:
         read(path)
       assert "\n" not in str(raised.value)
+
+
+def test_ids_count_through_several_files(tmp_path):
+  """A blank line has a number, too, and an id of a column stays."""
+  (tmp_path / "a.txt").write_text("a\n\nb\n")
+  (tmp_path / "b.txt").write_text("c\nd\n")
+  paths = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+  found = read_sentences(paths, sentence_format(paths[0]))
+  assert found == [("1", "a"), ("3", "b"), ("4", "c"), ("5", "d")]

@@ -59,7 +59,11 @@ class EncoderFiles:
   def config(self) -> Json:
     """The checked content of config.json, without checksums, which are compared with the files."""
     if not self.has(CONFIG):
-      raise EncoderError(f"{self.folder}: no config.json; expected Hugging Face's or Google's folder of a BERT")
+      expected = "expected Hugging Face's or Google's folder of a BERT"
+      saved = [*self.folder.glob("saved_model.pb"), *sorted(self.folder.glob("*/saved_model.pb"))]
+      if saved:
+        expected = f"a SavedModel is named saved_model:{saved[-1].parent}"
+      raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = without_checksums(path, self.json(CONFIG))
     check_config(path, values)

@@ -188,7 +188,10 @@ class SentenceTokenizer:
     if cut > _CUT_SHARE * (pieces + cut) and not self._warned_of_cut:
       self._warned_of_cut = True
       share = 100 * cut / (pieces + cut)
-      logging.warning("%.0f%% of the text is beyond max_seq_length=%d tokens and not read", share, max_seq_length)
+      mend = "give a larger max_seq_length, as far as the encoder has positions, or split long texts"
+      logging.warning(
+        "%.0f%% of the text is beyond max_seq_length=%d tokens and not read; %s", share, max_seq_length, mend
+      )
     unknown = 0
     if self._unk_id is not None:
       unknown = int(np.count_nonzero(np.concatenate(ids) == self._unk_id))

@@ -213,3 +213,12 @@ def test_a_damaged_folder_is_an_error_of_one_line(intact, tmp_path, name):
   message = str(error.value)
   assert str(tmp_path) in message and "\n" not in message
   assert len(message) < 600 or kind == "google"  # which lists all variables
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "1/saved_model.pb"])
+def test_a_folder_of_a_saved_model_is_named(tmp_path, name):
+  path = tmp_path / name
+  path.parent.mkdir(exist_ok=True)
+  path.touch()
+  with pytest.raises(EncoderError, match=f"no config.json; .* saved_model:{path.parent}$"):
+    SentenceEncoder.from_pretrained(str(tmp_path))
