@@ -221,8 +221,12 @@ class EvaluationMetrics:
 
 
 def revision(model: SentenceModel) -> str:
-  """Returns 40 hexadecimal digits that depend on encoder, pooling and calibration."""
+  """Returns 40 hexadecimal digits that depend on encoder, pooling, prompts and calibration."""
   values = model.identity.deciding()
+  for name in ("query_prompt", "document_prompt"):  # which decide a retrieval
+    prompt = getattr(model.identity.settings, name)
+    if prompt is not None:
+      values[name] = prompt
   if model.steps_checksum is not None:
     values["calibration_sha256"] = model.steps_checksum
   return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:40]

@@ -77,7 +77,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize(
-  ("name", "precision"), zip(TRAINED, ("float32", "float32", "bfloat16", "float32"), strict=True)
+  ("name", "precision"), list(zip(TRAINED, ("float32", "float32", "bfloat16", "float32"), strict=True))
 )
 def test_a_trained_encoder_is_another_encoder(tmp_path, name, precision):
   """It is not saved under its former name, and no index, cached embedding or revision of the former one is its own."""

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from bert_flow_tf import SentenceEncoder
+from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf.corpus.models import check_embedder, embedder_values
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
@@ -92,6 +93,23 @@ def test_embeddings_follow_the_weights_in_training(tokenizer, tmp_path, kind, pr
     checksums.add(encoder.identity().weights_sha256)
     model.weights[0].assign_add(tf.random.stateless_normal(model.weights[0].shape, [3, 4]))
   assert len(checksums) == 2 and encoder.identity().settings.precision == precision
+
+
+def test_a_model_that_is_trained_further_is_another_encoder(model, tokenizer, tmp_path):
+  """A model that was made before the training is saved with the weights in use, and does not fit its index."""
+  before = SentenceModel(SentenceEncoder(model, tokenizer)).fit(TEXTS, "mean", show_progress=False)
+  index = embedder_values(before)
+  before.save(tmp_path / "before")
+  model.weights[0].assign_add(tf.random.stateless_normal(model.weights[0].shape, [3, 4]))
+  for check in (
+    lambda: check_embedder(index, before, "index"),
+    lambda: SentenceModel.load(tmp_path / "before", model=before.encoder),
+  ):
+    with pytest.raises(EncoderError, match="weights_sha256"):
+      check()
+  before.save(tmp_path / "after")
+  loaded = SentenceModel.load(tmp_path / "after", model=before.encoder)
+  np.testing.assert_allclose(loaded.encode(TEXTS), before.encode(TEXTS), atol=1e-5)
 
 
 def test_a_model_with_a_head_is_embedded_by_its_bert(tokenizer):

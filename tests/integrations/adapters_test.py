@@ -94,6 +94,8 @@ def test_prompts_by_the_type_that_mteb_gives(tmp_path):
     np.testing.assert_allclose(adapter.encode(SENTENCES[:3], prompt_type=prompt_type), expected, atol=1e-5)
   np.testing.assert_allclose(adapter.embed_query("b"), model.encode("a dog b"), atol=1e-5)
   np.testing.assert_allclose(adapter.embed_documents(["b"]), model.encode(["cats b"]), atol=1e-5)
+  others = [SentenceModel.from_pretrained(model.encoder.name, query_prompt=prompt) for prompt in (None, "", "dogs ")]
+  assert len({revision(each) for each in (model, *others)}) == 4
   given = adapter.encode(["b"], prompt_type="query", prompt="dogs ")
   np.testing.assert_allclose(given, model.encode(["dogs b"]), atol=1e-5)
 
