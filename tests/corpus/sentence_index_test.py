@@ -187,10 +187,11 @@ def test_damage_is_one_sentence(tmp_path):
 def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, monkeypatch, output):
   embed(tmp_path / "vectors", output=output)
   settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index="exact", threshold=0.9)
+  vars(settings).update(dict.fromkeys(("output", "report", "against", "calibration")))
   shard = tmp_path / f"vectors/shard-00002-of-00005.{output}"
   good = shard.read_bytes()
   shard.write_bytes(good[:-20] + bytes([good[-20] ^ 1]) + good[-19:])
-  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.kept_ids, run_dedupe)]:
+  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.dedupe_vectors, run_dedupe)]:
     monkeypatch.setattr(module, "FLAGS", settings)
     with rejected(DataError, "vectors", match=f"{shard.name}: damaged, it does not have its checksum"):
       call()

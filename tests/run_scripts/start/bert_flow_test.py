@@ -14,7 +14,6 @@ from bert_flow_tf.corpus.models import load_model_of
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import EncoderError
 from run_scripts.bert_flow import COMMANDS
-from run_scripts.run_dedupe import is_known
 from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python, rejected
@@ -373,13 +372,6 @@ def test_dedupe_of_records_that_cannot_be_compared(ran):
   assert results["dedupe quoted.tsv"][1].splitlines() == ["text", '"He said ""no""."', "A dog."]
   assert "quoted.tsv: columns are quoted as in CSV" in results["log"]
   assert (folder / "large.txt").read_text().splitlines() == ["word " * 250_000, SENTENCES[0]]
-
-
-def test_known_texts(model):
-  texts = ["A cat.", "婚礼", "婚礼 cat", "😀", "?"]
-  assert is_known(model, texts).tolist() == [True, False, True, False, True]
-  # Characters see the letters of unknown words.
-  assert is_known(model.with_calibration(None, characters=64), texts).all()
 
 
 def test_dedupe(ran):
