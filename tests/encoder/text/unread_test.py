@@ -1,4 +1,4 @@
-"""What encoders do not read, against their own tokens: texts with equal tokens and other unread parts are told apart."""
+"""What encoders do not read, against their own tokens: it tells texts with equal tokens apart."""
 
 import numpy as np
 import pytest
