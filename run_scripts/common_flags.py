@@ -72,12 +72,12 @@ def _define(flag, field, kind, default):
     flags.DEFINE_alias(field.name, flag)
 
 
-def settings(cls: type[SettingsClass]) -> SettingsClass:
-  """Returns the dataclass with the values of the flags; fields without a flag have their default."""
+def settings(cls: type[SettingsClass], **others: object) -> SettingsClass:
+  """Returns the dataclass with the values of the flags and other ones; fields without a flag have their default."""
   # Flags of lists are lists, settings have tuples.
-  values = {}
+  values = others
   for field in dataclasses.fields(cls):
-    if field.name in FLAGS:
+    if field.name in FLAGS and field.name not in others:
       value = FLAGS[field.name].value
       values[field.name] = tuple(value) if isinstance(value, list) else value
   return cls(**values)

@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -95,7 +95,7 @@ def _is_same(path, other):
 def read(path: str) -> tuple[Records, list[str]]:
   """Returns the records of a file, and the text of each, in which several columns stand one after the other."""
   columns = FLAGS.column or []
-  settings = dataclasses.replace(common_flags.settings(JobSettings), column=next(iter(columns), None))
+  settings = common_flags.settings(JobSettings, column=next(iter(columns), None))
   input_format = settings.format_of([path])
   if columns:
     given = [("column", column) for column in columns]
@@ -144,12 +144,12 @@ def dedupe_file() -> None:
 
   is_kept = np.ones(len(new_texts), bool)
   is_kept[rows[duplicates.dropped - len(old_rows)]] = False
-  counts = log_counts(duplicates, "sentence", len(old_rows), len(new_texts))
+  notes = []
   if len(rows) < len(new_texts):
-    counts.append(f"{counted(len(new_texts) - len(rows), 'record')} without text among them, not compared")
+    notes.append(f"{counted(len(new_texts) - len(rows), 'record')} without text among them, not compared")
   if new.blank_lines:
-    counts.append(f"{counted(new.blank_lines, 'blank line')} left out")
-  logging.info("%s", "; ".join(counts))
+    notes.append(f"{counted(new.blank_lines, 'blank line')} left out")
+  log_counts(duplicates, "sentence", len(old_rows), len(new_texts), notes)
   write(new.content(np.flatnonzero(is_kept).tolist()), duplicates, record)
 
 
@@ -157,7 +157,6 @@ def dedupe_vectors() -> None:
   """Compares the vectors of --vectors and writes the ids of those that are kept."""
   from bert_flow_tf.corpus.vectors import VectorFolder
 
-  text_flags.check_output_kind(TEXT)
   check_output([])
   vectors = VectorFolder.open(FLAGS.vectors)
   vectors.check()
@@ -176,27 +175,25 @@ def dedupe_vectors() -> None:
       return FLAGS.against, old.id_of(row)
     return FLAGS.vectors, vectors.id_of(row - against)
 
-  counts = log_counts(duplicates, "vector", against, len(rows) - against)
-  logging.info("%s", "; ".join(counts))
+  log_counts(duplicates, "vector", against, len(rows) - against)
   ids = [vectors.id_of(row - against) for row in duplicates.kept.tolist() if row >= against]
   write("".join(f"{name}\n" for name in ids).encode("utf-8"), duplicates, record)
 
 
-def log_counts(duplicates: Duplicates, name: str, against: int, records: int) -> list[str]:
-  """Logs how many records are kept because of unread parts; returns the other counts of `records` records."""
-  dropped = duplicates.dropped
-  equal = np.count_nonzero(duplicates.is_equal[dropped])
-  counts = [f"{counted(records - len(dropped), name)} of {records} kept"]
-  if against:
-    counts[0] += f", compared with {against} of {FLAGS.against}"
-  if len(dropped):
-    counts.append(f"{equal} equal and {len(dropped) - equal} near left out")
-  unread = len(duplicates.differently_unread)
+def log_counts(duplicates: Duplicates, name: str, against: int, records: int, notes: Sequence[str] = ()) -> None:
+  """Logs how many of a number of records are kept and left out; `notes` are further counts."""
+  dropped, unread = len(duplicates.dropped), len(duplicates.differently_unread)
   if unread:
     message = "%s kept although as similar to another, as they differ in parts that the encoder does not read: behind "
     message += "its largest number of tokens (--max_seq_length), unknown to its vocabulary, or without weight"
     logging.warning(message, counted(unread, name))
-  return counts
+  counts = [f"{counted(records - dropped, name)} of {records} kept", *notes]
+  if against:
+    counts.append(f"compared with {against} of {FLAGS.against}")
+  if dropped:
+    equal = np.count_nonzero(duplicates.is_equal)
+    counts.append(f"duplicates: {equal} equal, {dropped - equal} near")
+  logging.info("%s", "; ".join(counts))
 
 
 def write(content: bytes, duplicates: Duplicates, record: Callable[[int], tuple]) -> None:
@@ -229,6 +226,7 @@ def main() -> None:
   """Reads the sentences or vectors, compares them, and writes those that are kept."""
   check_flags()
   if FLAGS.vectors is not None:
+    text_flags.check_output_kind(TEXT)
     dedupe_vectors()
   else:
     dedupe_file()

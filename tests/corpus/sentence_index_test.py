@@ -18,6 +18,7 @@ from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.io.files import owned
+from bert_flow_tf.neighbors.duplicates import unread_keys
 from run_scripts import run_dedupe, run_search
 from tests.corpus.toy import Model, vector
 from tests.neighbors.nearest_test import ROUNDING, all_cosines
@@ -66,6 +67,32 @@ def test_vectors_and_ids_are_read(tmp_path, output):
   blocks = [block for _, block in vectors.rows.blocks(30)]
   np.testing.assert_array_equal(np.concatenate(blocks), vectors.rows.take(np.arange(250)))
   assert [vectors.id_of(row) for row in rows.tolist()] == ["250", "1", "51", "50", "121"]
+
+
+class Reader(Model):
+  """Model that does not read numbers over 200, and knows no sentence with 0."""
+
+  def unread(self, texts):
+    return [text[-3:] if text[-3] == "2" else "" for text in texts]
+
+  def knows(self, texts):
+    return np.array(["0" not in text for text in texts], bool)
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_keys_of_what_was_not_read(tmp_path, output, caplog):
+  embed(tmp_path / "vectors", model=Reader(), output=output)
+  keys = VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
+  np.testing.assert_array_equal(keys, unread_keys(Reader(), SENTENCES))
+  assert keys.min() == -1 and len(np.unique(keys)) == 2 + sum(text[-3] == "2" and "0" not in text for text in SENTENCES)
+  (tmp_path / "vectors/shard-00004-of-00005.unread.txt").write_text("7\n" * 50)
+  with rejected(DataError, "vectors", match="unread.txt: damaged"):
+    VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
+  # Folders of version 0.2 have none.
+  embed(tmp_path / "old", output=output)
+  with caplog.at_level("INFO", logger="absl"):
+    assert not VectorFolder.open(str(tmp_path / "old")).unread_keys().any()
+  assert "5 shards of 5 without keys" in caplog.text
 
 
 @needs_faiss
@@ -188,10 +215,11 @@ def test_damage_is_one_sentence(tmp_path):
 def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, monkeypatch, output):
   embed(tmp_path / "vectors", output=output)
   settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index="exact", threshold=0.9)
+  vars(settings).update(dict.fromkeys(("output", "report", "against", "calibration")))
   shard = tmp_path / f"vectors/shard-00002-of-00005.{output}"
   good = shard.read_bytes()
   shard.write_bytes(good[:-20] + bytes([good[-20] ^ 1]) + good[-19:])
-  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.kept_ids, run_dedupe)]:
+  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.dedupe_vectors, run_dedupe)]:
     monkeypatch.setattr(module, "FLAGS", settings)
     with rejected(DataError, "vectors", match=f"{shard.name}: damaged, it does not have its checksum"):
       call()

@@ -14,7 +14,6 @@ from bert_flow_tf.corpus.models import load_model_of
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import EncoderError
 from run_scripts.bert_flow import COMMANDS
-from run_scripts.run_dedupe import is_known
 from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python, rejected
@@ -146,6 +145,14 @@ WRONG = {
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
   "dedupe --vectors=. corpus.txt": "error: corpus.txt: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
+  "dedupe corpus.txt --report=dropped.csv": "--report=dropped.csv: expected a name that ends in .tsv or .jsonl",
+  "dedupe corpus.csv --column=text --report=corpus.csv.tsv --output=corpus.csv.tsv": "is the output, too",
+  "dedupe quoted.tsv --report=quoted.tsv": "--report=quoted.tsv: is the file of the records",
+  "dedupe corpus.txt --report=absent/dropped.tsv": "--report=absent/dropped.tsv: expected a file in an existing folder",
+  "dedupe corpus.txt --dry_run --output=out.txt": "--output: has no use with dry_run",
+  "dedupe corpus.txt --against=absent.txt": "absent.txt",
+  "dedupe people.csv --column=name,absent": "'absent'",
+  "dedupe cone.txt --model=mini --threshold=0.8 --report=never.tsv": "--threshold=0.8: unrelated texts reach it",
   "dedupe corpus.txt --recipe=fast --output=corpus.txt": "is the input, on which soft-whitening is fitted",
 }
 RIGHT = {
@@ -177,6 +184,10 @@ RIGHT = {
   "dedupe corpus.csv --column=text --threshold=0.999 --output=out_corpus.csv": "",
   "search corpus.txt --queries=queries.txt --top_k=2 --output=hits.tsv": "",
   "dedupe gaps.csv": "",
+  "dedupe new.txt --against=corpus.txt --report=new.tsv": "",
+  "dedupe people.csv --column=name,address --dry_run --report=people.jsonl": "",
+  "dedupe people.csv --column=name,address": "",
+  "dedupe brands.txt --threshold=1": "",
   "dedupe unknown.txt": "",
   "dedupe quoted.tsv": "",
   "dedupe large.txt --max_record_bytes=2000000 --output=large.txt": "",
@@ -202,6 +213,9 @@ if HAS_FAISS:
     "index vectors": "",
     "search --vectors=vectors The_dog --top_k=2 --output=of_index.tsv": "",
     "dedupe --vectors=vectors --threshold=0.999 --index=ivf": "",
+    "embed brands.txt --output=brands": "",
+    "dedupe --vectors=brands --threshold=1 --report=brands.jsonl": "",
+    "dedupe --vectors=brands --against=vectors": "",
     "search corpus.txt The_dog --top_k=1 --index=ivf": "",
     "dedupe corpus.txt --threshold=0.999 --index=ivf": "",
   }
@@ -279,11 +293,11 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
   assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written.add("prompted")
+  written |= {"prompted", "new.tsv", "people.jsonl"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
-    written |= {"vectors", "calibrated", "of_index.tsv"}
+    written |= {"vectors", "calibrated", "of_index.tsv", "brands", "brands.jsonl"}
   assert {path.name for path in folder.iterdir()} == names | written
 
 
@@ -404,11 +418,46 @@ def test_dedupe_of_records_that_cannot_be_compared(ran):
   assert (folder / "large.txt").read_text().splitlines() == ["word " * 250_000, SENTENCES[0]]
 
 
-def test_known_texts(model):
-  texts = ["A cat.", "婚礼", "婚礼 cat", "😀", "?"]
-  assert is_known(model, texts).tolist() == [True, False, True, False, True]
-  # Characters see the letters of unknown words.
-  assert is_known(model.with_calibration(None, characters=64), texts).all()
+def test_what_dedupe_leaves_out_is_reported(ran):
+  folder, _, results = ran
+  against = "dedupe new.txt --against=corpus.txt --report=new.tsv"
+  assert results[against][1] == "A new one.\n"
+  header, *rows = [line.split("\t") for line in (folder / "new.tsv").read_text().splitlines()]
+  equal, near = (dict(zip(header, row, strict=True)) for row in rows)
+  assert equal == {
+    "record": "1",
+    "text": SENTENCES[0],
+    "original_file": "corpus.txt",
+    "original": "1",
+    "original_text": SENTENCES[0],
+    "cosine": "1.0",
+    "reason": "equal",
+  }
+  names = ("record", "original_file", "original", "original_text", "reason")
+  assert [near[name] for name in names] == ["3", str(folder / "new.txt"), "2", "A new one.", "near"]
+  assert "1 sentence of 3 kept; compared with 5 of corpus.txt; duplicates: 1 equal, 1 near" in results["log"]
+
+
+def test_dedupe_of_several_columns(ran):
+  folder, _, results = ran
+  lines = (folder / "people.csv").read_text().splitlines()
+  assert results["dedupe people.csv --column=name,address"][1].splitlines() == lines[:4]
+  assert results["dedupe people.csv --column=name,address --dry_run --report=people.jsonl"][1] == ""
+  (row,) = map(json.loads, (folder / "people.jsonl").read_text().splitlines())
+  assert [row["record"], row["original"], row["text"]] == [5, 4, "Mary Baker 1 HIGH Street"]
+  assert row["cosine"] == 1 and row["reason"] == "near"
+
+
+def test_dedupe_keeps_what_differs_in_unread_parts(ran):
+  folder, _, results = ran
+  lines = (folder / "brands.txt").read_text(encoding="utf-8").splitlines()
+  assert results["dedupe brands.txt --threshold=1"][1].splitlines() == lines[:2]
+  assert "1 sentence kept although as similar to another" in results["log"]
+  if HAS_FAISS:
+    assert results["dedupe --vectors=brands --threshold=1 --report=brands.jsonl"][1].split() == ["1", "2"]
+    (row,) = map(json.loads, (folder / "brands.jsonl").read_text().splitlines())
+    assert row == {"record": "3", "original_file": "brands", "original": "1", "cosine": 1.0, "reason": "near"}
+    assert results["dedupe --vectors=brands --against=vectors"][1].split() == ["1", "2"]
 
 
 def test_dedupe(ran):

@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+from itertools import product
 
 SENTENCES = [
   "A man is eating.",
@@ -11,6 +12,7 @@ SENTENCES = [
   "The dog is running in a park.",
   "Prices rose in May, the office said.",
 ]
+_NAMES = ("hall", "turner", "novak", "berg")
 HAS_PARQUET = importlib.util.find_spec("pyarrow") is not None
 
 
@@ -49,6 +51,11 @@ def prepare(folder):
     "large.txt": "\n".join(["word " * 250_000, SENTENCES[0], "word " * 250_000]),
     "gaps.csv": f"\ufefftext,n\r\n{SENTENCES[0]},1\r\n,2\r\n\r\n{SENTENCES[0]},3\r\n  ,4\r\n",
     "unknown.txt": "婚礼在明天\n菜单\n婚礼在明天\n" + "\n".join(SENTENCES),
+    "new.txt": f"{SENTENCES[0]}\nA new one.\nA new ONE!\n",
+    "people.csv": "name,address\nJohn Miller,1 High Street\nJohn Miller,9 Low Road\nMary Baker,1 High Street\n"
+    + "Mary Baker,1 HIGH Street\n",
+    "brands.txt": "Case for phone 苹果\nCase for phone 华为\nCase for phone 苹果\n",
+    "cone.txt": "\n".join(f"{name} {street} {city}" for name, street, city in product(*[_NAMES] * 3)),
     "quoted.tsv": 'text\n"He said ""no""."\n"He said\n""no""."\nA dog.\n',
     "braces.tsv": "{A man}\tB\n{}\tC\n",
     "blank.jsonl": "\n\n".join(json.dumps({"sentence1": a, "sentence2": b, "score": len(a)}) for a, b in pairs),

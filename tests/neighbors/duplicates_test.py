@@ -1,0 +1,134 @@
+"""Near-duplicates against a loop over all pairs: unread parts, rows that are always kept, reasons, thresholds."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import bert_flow_tf
+from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.neighbors import duplicates, find_duplicates, near_duplicates, paraphrase_mining_embeddings
+from bert_flow_tf.neighbors.duplicates import UNKNOWN, duplicates_of_rows, unread_keys
+from bert_flow_tf.neighbors.inverted_lists import EXACT, IVF
+from bert_flow_tf.neighbors.unit_rows import UnitRows
+from tests.neighbors.inverted_lists_test import all_cosines, clustered
+from tests.testing import rejected
+
+INDEXES = [EXACT]
+if importlib.util.find_spec("faiss"):
+  INDEXES.append(IVF)
+TEXTS = [
+  "A man is eating.",
+  "Case for phone 苹果",
+  "Case for phone 华为",
+  "婚礼",
+  "菜单",
+  "婚礼",
+  "A man is eating.",
+  "",
+]
+
+
+class Hasher:
+  """Model that reads the first two letters of a text, and knows none that begins with "?"."""
+
+  def encode(self, texts, batch_size=64, show_progress_bar=False):
+    return np.array([np.random.default_rng(list(text[:2].encode())).normal(size=8) for text in texts])
+
+  def unread(self, texts):
+    return [text[2:] for text in texts]
+
+  def knows(self, texts):
+    return np.array([not text.startswith("?") for text in texts], bool)
+
+
+def of_loop(cosines, threshold, keys, against):
+  """Returns originals, and rows that are kept although another kept row before them is similar."""
+  originals, other = [], []
+  for row in range(len(cosines)):
+    kept = [before for before in range(row) if originals[before] == before and cosines[row, before] >= threshold]
+    same = [before for before in kept if keys[before] == keys[row]]
+    is_new = row >= against
+    originals.append(same[0] if same and is_new else row)
+    if kept and not same and is_new:
+      other.append(row)
+  return originals, other
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("against", [0, 37])
+def test_duplicates_have_equal_unread_parts(monkeypatch, index, against):
+  monkeypatch.setattr(duplicates, "_ROWS", 16)
+  monkeypatch.setattr(duplicates, "_COLUMNS", 24)
+  rows = clustered(240, 24, 0.03)
+  keys = np.random.default_rng(1).integers(0, 3, len(rows)) ** 9
+  threshold = 0.99
+  found = duplicates_of_rows(UnitRows([rows], 24), threshold, index, False, None, keys, against=against)
+  cosines = all_cosines(rows, rows)
+  originals, other = of_loop(cosines, threshold, keys, against)
+  assert found.originals.tolist() == originals and found.differently_unread.tolist() == other
+  assert 20 < len(found.dropped) < 120 and len(other) > 20 and found.dropped.min() >= against
+  assert sorted([*found.kept, *found.dropped]) == list(range(240))
+  np.testing.assert_allclose(found.cosines, cosines[np.arange(240), originals], atol=1e-6)
+  assert {found.reason(row) for row in found.dropped} == {"near"} and found.reason(found.kept[0]) == ""
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_similar_rows_with_other_parts_do_not_hide_a_duplicate(index):
+  """All candidates of an index may have other parts."""
+  rows = np.repeat(np.random.default_rng(0).normal(size=[40, 8]), 60, axis=0)
+  keys = np.tile(np.arange(60), 40)
+  rows, keys = np.concatenate([rows, rows[:60]]), np.concatenate([keys, keys[:60]])
+  found = duplicates_of_rows(UnitRows([rows], 8), 0.999, index, False, None, keys)
+  assert found.originals.tolist() == [*range(2400), *range(60)]
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("dim", [5, 21, 384])
+def test_equal_rows_are_duplicates_at_threshold_1(dim, index):
+  rows = np.random.default_rng(dim).normal(size=[300, dim]).astype(np.float32)
+  scaled = np.concatenate([rows, rows * np.float32(3.7)])
+  assert near_duplicates(scaled, 1, index=index)[300:].tolist() == list(range(300))
+  pairs = paraphrase_mining_embeddings(scaled[::10], threshold=1)
+  assert [pair[1:] for pair in pairs] == [(row, row + 30) for row in range(30)]
+
+
+def test_texts_of_a_model():
+  texts = ["ab", "abc", "abd", "abc", "?x", "?x", " ", "cd", "abd"]
+  found = find_duplicates(None, 1, texts=texts, model=Hasher())
+  assert found.originals.tolist() == [0, 1, 2, 1, 4, 5, 6, 7, 2]
+  assert [found.reason(row) for row in range(9)] == ["", "", "", "equal", "", "", "", "", "equal"]
+  assert found.incomparable.tolist() == [4, 5, 6] and found.differently_unread.tolist() == [1, 2]
+  assert found.cosines[3] == 1 and found.kept.tolist() == [0, 1, 2, 4, 5, 6, 7]
+  # Rows that are always kept, equal ones, too; the others are compared with them.
+  found = find_duplicates(None, 1, texts=["ab", "ab", "ab", "abc"], model=Hasher(), against=2)
+  assert found.originals.tolist() == [0, 1, 0, 3]
+  keys = unread_keys(Hasher(), texts)
+  assert keys[0] == 0 and keys[4] == UNKNOWN and len(set(keys[[0, 1, 2, 7]].tolist())) == 3 and keys[1] == keys[3] > 0
+  assert unread_keys(object(), texts) is None
+  embeddings = Hasher().encode(texts)
+  assert near_duplicates(embeddings, 1, texts=texts).tolist() == [0, 0, 0, 0, 4, 4, 6, 7, 0]
+
+
+@pytest.mark.parametrize("name", ["mini", "static:mini"])
+def test_texts_that_differ_in_unknown_words_stay(name):
+  model = bert_flow_tf.SentenceModel.from_pretrained(name)
+  embeddings = model.encode(TEXTS)
+  kept = near_duplicates(embeddings, 0.999, texts=TEXTS, model=model).tolist()
+  assert kept == [0, 1, 2, 3, 4, 5, 0, 7]  # of unknown words alone, all stay
+  assert near_duplicates(embeddings, 0.999, texts=TEXTS).tolist()[2:6] == [1, 3, 3, 3]  # the model is not known
+
+
+@pytest.mark.parametrize(
+  ("arguments", "error", "argument"),
+  [
+    ({"model": Hasher()}, ConfigError, "texts"),
+    ({"embeddings": None}, ConfigError, "model"),
+    ({"against": 3}, ConfigError, "against"),
+    ({"against": -1}, ConfigError, "against"),
+    ({"texts": ["a"]}, DataError, "texts"),
+  ],
+)
+def test_errors_name_the_argument(arguments, error, argument):
+  with rejected(error, argument):
+    find_duplicates(**{"embeddings": np.ones([2, 3]), **arguments})

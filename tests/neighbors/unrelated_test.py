@@ -1,0 +1,84 @@
+"""A threshold that unrelated rows reach is an error or a warning; near-duplicates among the rows do not count."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.neighbors import find_duplicates, near_duplicates, paraphrase_mining, paraphrase_mining_embeddings
+from bert_flow_tf.neighbors.unit_rows import UnitRows
+from bert_flow_tf.neighbors.unrelated import unrelated_pairs
+from tests.testing import rejected
+
+WORDS = [f"word{number}" for number in range(400)]
+
+
+def cone(n=300, median=0.85, dim=64, copies=1):
+  """Rows whose random pairs have cosines about a median, each row with copies that hardly differ."""
+  rng = np.random.default_rng(0)
+  rows = rng.normal(size=[n // copies, dim]) / np.sqrt(dim)
+  rows[:, 0] += np.sqrt(median / (1 - median))
+  return np.repeat(rows, copies, axis=0) + 0.001 * rng.normal(size=[n, dim])
+
+
+def pairs_of(rows, texts=None):
+  return unrelated_pairs(UnitRows([rows], rows.shape[1]), np.arange(len(rows)), texts)
+
+
+def warnings_of(caplog, call):
+  caplog.clear()
+  with caplog.at_level("WARNING", logger="absl"):
+    call()
+  return [message for message in caplog.messages if "unrelated" in message]
+
+
+def test_a_cone_is_measured(caplog):
+  rows = cone()
+  pairs = pairs_of(rows)
+  units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+  expected = np.sort((units @ units.T)[np.triu_indices(300, 1)])
+  np.testing.assert_allclose(pairs.cosines, expected, atol=1e-6)
+  # Few of the unrelated pairs reach the bound.
+  assert 0.85 < pairs.bound < 0.95 and np.mean(expected >= pairs.bound) < 1e-3
+  assert "unrelated" in pairs.problem(0.86) and pairs.problem(0.97) == pairs.problem(1.0) == ""
+  assert pairs_of(rows).bound == pairs.bound
+  calls = [
+    lambda threshold: near_duplicates(rows, threshold),
+    lambda threshold: find_duplicates(rows, threshold),
+    lambda threshold: paraphrase_mining_embeddings(rows, threshold, max_pairs=3),
+  ]
+  for call in calls:
+    assert len(warnings_of(caplog, lambda call=call: call(0.86))) == 1
+    assert warnings_of(caplog, lambda call=call: call(0.97)) == warnings_of(caplog, lambda call=call: call(1)) == []
+  assert warnings_of(caplog, lambda: paraphrase_mining_embeddings(rows, None, max_pairs=3)) == []
+  with rejected(ConfigError, "threshold", match="median 0.85"):
+    find_duplicates(rows, 0.86, allow_unrelated=False)
+  find_duplicates(rows, 0.97, allow_unrelated=False)
+  # Without a cone, a low threshold is one of similarity.
+  find_duplicates(rows - rows.mean(axis=0), 0.7, allow_unrelated=False)
+
+
+def test_near_duplicates_among_the_rows_are_not_unrelated():
+  for copies in (1, 20, 60):  # the pairs of copies are up to a fifth of all
+    pairs = pairs_of(cone(300, 0.3, copies=copies))
+    assert pairs.problem(0.9) == "" and np.mean(pairs.cosines > 0.99) == pytest.approx((copies - 1) / 299, abs=0.01)
+
+
+def test_few_texts_are_a_warning(caplog):
+  texts = [f"{a} {b} {c}" for a, b, c in zip(WORDS[:8], WORDS[8:16], WORDS[16:24], strict=True)]
+  rows = cone(8)
+  arguments = {"texts": texts, "allow_unrelated": False}
+  assert len(warnings_of(caplog, lambda: find_duplicates(rows, 0.86, **arguments))) == 1
+  assert warnings_of(caplog, lambda: find_duplicates(rows[:4], 0.86, texts=texts[:4])) == []  # six pairs
+  assert warnings_of(caplog, lambda: find_duplicates(rows, 0.86)) == []  # no texts tell which pairs are unrelated
+
+  class Model:
+    def encode(self, sentences, **settings):
+      return rows
+
+  assert len(warnings_of(caplog, lambda: paraphrase_mining(Model(), texts, threshold=0.86))) == 1
+
+
+def test_texts_that_share_words_are_not_unrelated():
+  texts = [f"the cat sleeps on the sofa {word}" for word in WORDS[:9]] + WORDS[9:14]
+  assert len(pairs_of(cone(14, 0.5), texts).cosines) == 9 * 5 + 10
+  assert pairs_of(cone(9, 0.5), texts[:9]) is None
