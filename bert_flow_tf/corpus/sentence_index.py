@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from absl import logging
 
-from bert_flow_tf.corpus.index_files import INDEX, IndexFiles
+from bert_flow_tf.corpus.index_files import INDEX, IndexFiles, key_of
 from bert_flow_tf.corpus.vector_files import VectorFile, write_npy
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import ConfigError, EncoderError
@@ -110,6 +110,9 @@ class SentenceIndex:
 
   def check_model(self, model: "SentenceModel") -> None:
     """Raises an EncoderError if the embeddings are of another model, as far as the index knows its model."""
+    if self._rows.dim != model.output_dim:
+      sizes = f"{self._rows.dim} dimensions, and {model.name} gives {model.output_dim}"
+      raise EncoderError(f"vectors: the index has {sizes}; take the model of the index", argument="vectors")
     if self._embedder is not None:
       from bert_flow_tf.corpus.models import check_embedder
 
@@ -143,25 +146,30 @@ class SentenceIndex:
     Raises:
       ConfigError: there is no complete index, it is older than the vectors, or FAISS is not installed.
       DataError: a file is damaged.
+      EncoderError: the index is of another encoder or calibration than the vectors.
     """
     path = pathlib.Path(folder)
     state = IndexFiles.read(path / INDEX)
-    if state is None or state.recall is None:
+    if state is None or state.recall is None or not sum(part.rows for part in state.parts):
       message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it"
       raise ConfigError(message, argument="vectors")
     if (path / _VECTORS).exists():
       vectors = [part.file_in(str(folder), state.dim) for part in state.parts]
+      for file in vectors:
+        file.check_shape()
     else:
-      vectors = list(VectorFolder.open(str(folder)).files)
-    parts = {(part.vectors, part.checksum): part for part in state.parts}
-    absent = [file.name for file in vectors if (file.name, file.checksum) not in parts]
+      opened = VectorFolder.open(str(folder))
+      state.check_vectors(opened)
+      vectors = list(opened.files)
+    parts = {part.key: part for part in state.parts}
+    absent = [file.name for file in vectors if key_of(file) not in parts]
     if absent or len(vectors) < len(parts):
       changed = f"{len(absent)} of {len(vectors)} are not in it" if absent else "it has some that are gone"
       message = f"vectors={folder}: the index is older than its shards ({changed}); bert-flow index {folder} adds them"
       raise ConfigError(message, argument="vectors")
     lists = state.lists()
     for file in vectors:
-      lists.add_codes(state.codes(parts[file.name, file.checksum]))
+      state.add_codes(parts[key_of(file)], lists)
     lists.probes, lists.recall = state.probes, state.recall
     return cls(UnitRows(vectors, state.dim), lists, state.embedder)
 
@@ -172,19 +180,17 @@ def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
   An interrupted call resumes with the next file.
 
   Raises:
-    ConfigError: see `VectorFolder.open`; FAISS is not installed; or the index is of another encoder.
+    ConfigError: see `VectorFolder.open`; or FAISS is not installed.
     DataError: a file is damaged.
+    EncoderError: the index is of another encoder or calibration than the vectors.
   """
   vectors = VectorFolder.open(folder)
-  embedder = {name: value for name, value in vectors.manifest["settings"]["embedder"].items() if name != "versions"}
   target = pathlib.Path(folder, INDEX)
   with owned(target, "vectors"):
     state = IndexFiles.read(target)
     if state is None:
-      state = IndexFiles.begin(target, InvertedLists.train(vectors.rows), embedder, vectors.rows.dim)
-    elif state.embedder != embedder or state.dim != vectors.rows.dim:
-      message = f"vectors={folder}: {target} is of another encoder or calibration; delete it"
-      raise EncoderError(message, argument="vectors")
+      state = IndexFiles.begin(target, InvertedLists.train(vectors.rows), vectors.embedder, vectors.rows.dim)
+    state.check_vectors(vectors)
     lists = state.lists()
     missing = state.keep(vectors.files)
     done = len(vectors.rows) - sum(map(len, missing))
@@ -196,7 +202,7 @@ def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
     if state.recall is None:
       parts = {part.vectors: part for part in state.parts}
       for file in vectors.files:
-        lists.add_codes(state.codes(parts[file.name]))
+        state.add_codes(parts[file.name], lists)
       lists.tune(vectors.rows)
       state.finish(lists)
   return SentenceIndex.load(folder)

@@ -39,7 +39,7 @@ def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str,
   if _VALUES in sums and sums[_VALUES] != of_values(others):
     raise ValueError("its values do not have their checksum")
   for name in sums.keys() - {_VALUES}:
-    if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
+    if not is_inside(name):
       raise ValueError(f"{KEY} names {name!r}, which is not in the folder")
     if folder is None:
       continue
@@ -48,6 +48,12 @@ def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str,
     if sums[name] != of_file(pathlib.Path(folder, name)):
       raise ValueError(f"{name} does not have its checksum")
   return others
+
+
+def is_inside(name: str) -> bool:
+  """Returns whether the path of a file in a folder stays in the folder."""
+  path = pathlib.PurePath(name)
+  return not path.is_absolute() and ".." not in path.parts
 
 
 def of_file(path: str | os.PathLike) -> str:

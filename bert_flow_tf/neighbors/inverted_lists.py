@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.errors import ConfigError, DataError, install_command, one_line
+from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, best_first, cosines_of_pairs, nearest
 from bert_flow_tf.progress import Progress, counted
 
@@ -105,12 +105,19 @@ class InvertedLists:
     return cls(index)
 
   @classmethod
-  def of_bytes(cls, content: bytes, name: str) -> "InvertedLists":
-    """Returns the lists of `to_bytes`; a DataError names a damaged file."""
+  def of_bytes(cls, content: bytes, dim: int) -> "InvertedLists":
+    """Returns the lists of `to_bytes`, of `dim` dimensions and without rows; a ValueError for other bytes."""
+    faiss = import_faiss()
     try:
-      return cls(import_faiss().deserialize_index(np.frombuffer(content, np.uint8)))
-    except RuntimeError as error:
-      raise DataError(f"{name}: no index of FAISS ({one_line(error)})") from error
+      index = faiss.deserialize_index(np.frombuffer(content, np.uint8))
+    except Exception as error:  # RuntimeError, MemoryError and others of FAISS
+      raise ValueError(f"no index of FAISS: {one_line(error)}") from error
+    is_known = isinstance(index, faiss.IndexIVF) and index.is_trained and index.d == dim
+    if not is_known or not index.quantizer.ntotal == index.nlist == index.invlists.nlist or index.quantizer.d != dim:
+      raise ValueError(f"no lists of {dim} dimensions")
+    index.set_direct_map_type(faiss.DirectMap.NoMap)
+    index.reset()
+    return cls(index)
 
   def to_bytes(self) -> bytes:
     """Returns FAISS's bytes of the lists."""
@@ -118,9 +125,7 @@ class InvertedLists:
 
   def empty(self) -> "InvertedLists":
     """Returns lists of the same centroids, without rows."""
-    copy = self.of_bytes(self.to_bytes(), "")
-    copy.index.reset()
-    return copy
+    return self.of_bytes(self.to_bytes(), self.index.d)
 
   @property
   def lists(self) -> int:
@@ -138,9 +143,17 @@ class InvertedLists:
     """Returns the lists and the 8 bits of rows of length 1, uint8 [m, bytes]."""
     return self.index.sa_encode(rows)
 
-  def add_codes(self, codes: np.ndarray) -> None:
-    """Adds rows by their codes, under the next ids."""
-    self.index.add_sa_codes(codes, np.arange(len(self), len(self) + len(codes)))
+  def add_codes(self, codes: np.ndarray, rows: int) -> None:
+    """Adds rows by their codes, uint8 [rows * bytes], under the next ids; a ValueError for codes of other lists."""
+    width = self.index.sa_code_size()
+    if codes.size != rows * width:
+      raise ValueError(f"{codes.size} bytes for {rows} rows, expected {width} bytes per row")
+    codes = codes.reshape([rows, width])
+    # A code begins with the number of its list, the lowest byte first. FAISS does not check it.
+    places = 256 ** np.arange(self.index.coarse_code_size())
+    if rows and (codes[:, : len(places)] @ places).max() >= self.lists:
+      raise ValueError(f"a code names a list above {self.lists - 1}")
+    self.index.add_sa_codes(codes, np.arange(len(self), len(self) + rows))
 
   def add_all(self, rows: UnitRows, first: int = 0, show_progress_bar: bool = False) -> None:
     """Adds rows, whose ids are their positions after `first`."""

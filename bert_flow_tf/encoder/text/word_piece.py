@@ -21,8 +21,9 @@ from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
+from bert_flow_tf.encoder.transformer.config import SIZES
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, is_text
 from bert_flow_tf.io.files import Json
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
@@ -31,13 +32,14 @@ _OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
 _MAX_CHARS = "max_input_chars_per_word"
 # Longer words become [UNK]: in transformers, and in Google's tokenization.py.
 MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
+_MOST_CHARS = 1_000_000
 SPECIALS = dict(ARCHITECTURES[BERT].specials)
 # {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-  "tokenizer_class": (TOKENIZERS.__contains__, "BertTokenizer"),
-  _MAX_CHARS: (lambda value: is_integer(value, 1), "a positive integer"),
+  "tokenizer_class": (lambda value: is_text(value) and value in TOKENIZERS, "BertTokenizer"),
+  _MAX_CHARS: (lambda value: is_integer(value, 1) and value <= _MOST_CHARS, f"an integer from 1 to {_MOST_CHARS}"),
   **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
-  **dict.fromkeys(SPECIALS, (lambda value: isinstance(value, str), "a word piece")),
+  **dict.fromkeys(SPECIALS, (is_text, "a word piece")),
 }
 # Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
 _CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
@@ -109,6 +111,12 @@ class SentenceTokenizer:
   def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
     """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
     self.backend = backend
+    token, largest = max(self.ids.items(), key=lambda item: item[1], default=("", 0))
+    if largest >= SIZES["vocab_size"]:  # a list of all ids is made
+      raise EncoderError(
+        f"{self.vocab_file}: token {token!r} has the id {largest}, expected ids below {SIZES['vocab_size']}; "
+        "save or download the tokenizer again"
+      )
     ids: Json = {name: self.ids.get(token) for name, token in self.specials.items()}
     self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
     self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
@@ -202,7 +210,7 @@ class SentenceTokenizer:
 
   def check_ids(self, vocab_size: int) -> None:
     """Raises an EncoderError if a token has no word embedding in a model with `vocab_size` of them."""
-    largest = max(self.ids.values())
+    largest = len(self.vocab) - 1
     if largest >= vocab_size:
       raise EncoderError(
         f"{self.vocab_file}: token {self.vocab[largest]!r} has the id {largest}, and the model has {vocab_size} word "
@@ -261,7 +269,7 @@ def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = Fal
   for key, (is_allowed, expected) in _EXPECTED.items():
     value = config.get(key)
     if value is not None and not is_allowed(value) and not (any_class and key == "tokenizer_class"):
-      raise EncoderError(f"{path}: {key} is {value!r}, expected {expected}")
+      raise EncoderError(f"{path}: {key} is {repr(value)[:60]}, expected {expected}")
   return config
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.transformer.architectures import ACTIVATIONS, ARCHITECTURES, DEFAULTS, check_model_type
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, is_number
 from bert_flow_tf.io.files import Json
 
 # Keys of ModernBERT's config.json, all of which have a default.
@@ -148,12 +148,12 @@ def check_config(path: pathlib.Path, values: Json) -> None:
   if known[architecture.key("hidden_size")] % known[heads]:
     raise EncoderError(f"{path}: {known[heads]} attention heads do not divide the width of the hidden states")
   act = architecture.key("hidden_act")
-  if known.get(act, architecture.default("hidden_act")) not in ACTIVATIONS:
+  if known.get(act, architecture.default("hidden_act")) not in list(ACTIVATIONS):
     expected = ", ".join(ACTIVATIONS)
     raise EncoderError(f"{path}: {act} is {str(known[act])[:40]!r}, expected one of {expected}")
   for name, limit in _NUMBERS.items():
     value = known.get(architecture.key(name), 0.0)
-    if not isinstance(value, int | float) or not 0 <= value < limit:
+    if not is_number(value) or not 0 <= value < limit:
       expected = f"expected a number from 0 to below {limit} as {architecture.key(name)}"
       raise EncoderError(f"{path}: {expected}, got {str(value)[:40]}")
   for key, expected in _FIXED.items():
@@ -174,7 +174,7 @@ def _check_distances(path, values):
   terms = values.get("pos_att_type") or []
   if isinstance(terms, str):
     terms = [term.strip() for term in terms.lower().split("|")]
-  if sorted(map(str, terms)) != ["c2p", "p2c"]:
+  if not isinstance(terms, list) or sorted(map(str, terms)) != ["c2p", "p2c"]:
     raise EncoderError(f"{path}: pos_att_type is {values.get('pos_att_type')!r}, and only c2p with p2c is supported")
   buckets = values.get("position_buckets")
   if not is_integer(buckets, 4) or buckets > _MAX_BUCKETS:
@@ -219,7 +219,7 @@ def _check_windows(path, values):
     if form != "default":
       raise EncoderError(f"{path}: rope_type of {kind} is {form!r}, and only 'default' is supported")
     theta = parameters.get("rope_theta", values.get(key, 1.0))
-    if isinstance(theta, bool) or not isinstance(theta, int | float) or not 0 < theta < _MAX_THETA:
+    if not is_number(theta) or not 0 < theta < _MAX_THETA:
       raise EncoderError(f"{path}: expected a positive number as {key} (rope_theta of {kind}), got {str(theta)[:40]}")
   heads = values["num_attention_heads"]
   if values["hidden_size"] // heads % 2:
