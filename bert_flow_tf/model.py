@@ -391,7 +391,7 @@ class SentenceModel:
     prompts = self.encoder.declared.prompts
     if prompt is not None or prompt_name is None:
       return prompt
-    if prompt_name not in prompts:
+    if prompt_name not in list(prompts):
       names = ", ".join(prompts) or "none"
       message = f"prompt_name={prompt_name!r}: expected a prompt that {self.encoder.name} declares ({names})"
       raise ConfigError(message, argument="prompt_name")

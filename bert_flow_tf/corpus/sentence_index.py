@@ -14,7 +14,7 @@ from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import check_counts, check_rows
-from bert_flow_tf.io.files import Json, owned, replaced_folder, writing
+from bert_flow_tf.io.files import Json, check_path, owned, replaced_folder, writing
 from bert_flow_tf.neighbors.inverted_lists import InvertedLists
 from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
 from bert_flow_tf.progress import Progress, counted
@@ -125,19 +125,22 @@ class SentenceIndex:
       folder: a new folder, or that of an older index, which is replaced.
 
     Raises:
-      ConfigError: the folder holds something else.
+      ConfigError: the folder holds something else, or cannot be written.
     """
-    target = pathlib.Path(folder)
+    target = check_path(folder, "folder")
     if target.exists() and {path.name for path in target.iterdir()} - {INDEX, _VECTORS}:
       raise ConfigError(f"folder={folder}: holds other files than an index; choose another folder", argument="folder")
-    with replaced_folder(target) as temporary:
-      with writing(temporary / _VECTORS) as written:
-        write_npy(written, len(self), self._rows.dim, (block for _, block in self._rows.blocks()))
-      checksum = checksums.of_file(temporary / _VECTORS)
-      file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
-      state = IndexFiles.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
-      state.add(file, self._lists)
-      state.finish(self._lists)
+    try:
+      with replaced_folder(target) as temporary:
+        with writing(temporary / _VECTORS) as written:
+          write_npy(written, len(self), self._rows.dim, (block for _, block in self._rows.blocks()))
+        checksum = checksums.of_file(temporary / _VECTORS)
+        file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
+        state = IndexFiles.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
+        state.add(file, self._lists)
+        state.finish(self._lists)
+    except OSError as error:
+      raise ConfigError(f"folder={folder}: cannot be written ({error.strerror or error})", "folder") from error
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "SentenceIndex":
@@ -148,7 +151,7 @@ class SentenceIndex:
       DataError: a file is damaged.
       EncoderError: the index is of another encoder or calibration than the vectors.
     """
-    path = pathlib.Path(folder)
+    path = check_path(folder, "vectors")
     state = IndexFiles.read(path / INDEX)
     if state is None or state.recall is None or not sum(part.rows for part in state.parts):
       message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it"

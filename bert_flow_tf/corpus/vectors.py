@@ -12,7 +12,7 @@ from bert_flow_tf.data.readers.text import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.files import Json, read_json
+from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.neighbors.unit_rows import UnitRows
 
@@ -39,7 +39,7 @@ class VectorFolder:
       ConfigError: it is no such folder, a shard is missing, or two runs differ in encoder, calibration or dimensions.
       DataError: a manifest is damaged.
     """
-    if not storage.is_local(folder) or not pathlib.Path(folder).is_dir():
+    if not storage.is_local(folder) or not check_path(folder, "vectors").is_dir():
       raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
     base = pathlib.Path(folder)
     manifests = [base / MANIFEST] if (base / MANIFEST).is_file() else sorted(base.glob(f"*/{MANIFEST}"))

@@ -34,8 +34,8 @@ def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str,
     raise ValueError(f"expected an object, got {json.dumps(values)[:40]}")
   others = {name: value for name, value in values.items() if name != KEY}
   sums = values.get(KEY, {})
-  if not isinstance(sums, dict):
-    raise ValueError(f"expected an object as {KEY}, got {sums!r}")
+  if not isinstance(sums, dict) or not all(isinstance(digest, str) for digest in sums.values()):
+    raise ValueError(f"expected checksums by the names of files as {KEY}, got {str(sums)[:60]}")
   if _VALUES in sums and sums[_VALUES] != of_values(others):
     raise ValueError("its values do not have their checksum")
   for name in sums.keys() - {_VALUES}:

@@ -190,7 +190,7 @@ def declared_of_model(folder: pathlib.Path) -> Json:
   if default is not None and default not in list(texts):
     raise _wrong(path, "default_prompt_name", default, f"one of the prompts ({', '.join(texts) or 'none'})")
   truncate_dim = values.get("truncate_dim")
-  if truncate_dim is not None and not is_integer(truncate_dim, 1):
+  if truncate_dim is not None and not (is_integer(truncate_dim, 1) and truncate_dim <= _UNLIMITED):
     raise _wrong(path, "truncate_dim", truncate_dim, "a positive integer")
   similarity = values.get("similarity_fn_name")
   if similarity not in (None, "cosine"):

@@ -16,12 +16,12 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, EncoderFiles
+from bert_flow_tf.encoder.settings import MAX_CHARS_PER_WORD
 from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
-from bert_flow_tf.encoder.transformer.config import SIZES
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer, is_text
 from bert_flow_tf.io.files import Json
@@ -32,12 +32,14 @@ _OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
 _MAX_CHARS = "max_input_chars_per_word"
 # Longer words become [UNK]: in transformers, and in Google's tokenization.py.
 MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
-_MOST_CHARS = 1_000_000
 SPECIALS = dict(ARCHITECTURES[BERT].specials)
 # {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
   "tokenizer_class": (lambda value: is_text(value) and value in TOKENIZERS, "BertTokenizer"),
-  _MAX_CHARS: (lambda value: is_integer(value, 1) and value <= _MOST_CHARS, f"an integer from 1 to {_MOST_CHARS}"),
+  _MAX_CHARS: (
+    lambda value: is_integer(value, 1) and value <= MAX_CHARS_PER_WORD,
+    f"an integer from 1 to {MAX_CHARS_PER_WORD}",
+  ),
   **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
   **dict.fromkeys(SPECIALS, (is_text, "a word piece")),
 }
@@ -111,12 +113,6 @@ class SentenceTokenizer:
   def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
     """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
     self.backend = backend
-    token, largest = max(self.ids.items(), key=lambda item: item[1], default=("", 0))
-    if largest >= SIZES["vocab_size"]:  # a list of all ids is made
-      raise EncoderError(
-        f"{self.vocab_file}: token {token!r} has the id {largest}, expected ids below {SIZES['vocab_size']}; "
-        "save or download the tokenizer again"
-      )
     ids: Json = {name: self.ids.get(token) for name, token in self.specials.items()}
     self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
     self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
