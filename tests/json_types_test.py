@@ -5,18 +5,28 @@ import json
 import numpy as np
 import pytest
 
+from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.corpus import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.calibrating import find_vector_files
+from bert_flow_tf.corpus.index import find_inputs
 from bert_flow_tf.corpus.sentence_index import SentenceIndex
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.checkpoints.declared import read_declared
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
+from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.report.result_files import check_replaceable
+from bert_flow_tf.runs.siamese_run import read_facts
+from tests.corpus import toy
 from tests.corpus.sentence_index_test import embed, needs_faiss
 from tests.damage import REFUSED, Case, run_types
 from tests.damage_cases import CASES, TEXTS, sentence_transformers
 from tests.encoder.other import static_model_test
 from tests.encoder.transformer.newer_architectures_test import DEBERTA, MODERNBERT
+from tests.testing import rejected
 
 _SPECIALS = ["unk_token", "cls_token", "sep_token", "pad_token", "mask_token"]
 # Keys that are read and that the files of the tests do not have.
@@ -75,7 +85,7 @@ def _config(values):
 
 
 def _vectors(folder):
-  embed(folder, [f"sentence {number}" for number in range(60)])
+  embed(folder, [f"sentence {number}" for number in range(9)])
 
 
 def _vector_folder(folder):
@@ -100,9 +110,9 @@ _FILES = {
   "vectors": Case(_vectors, _vector_folder),
   "index": Case(_saved_index, _index),
   "results.json, replaced": Case(CASES["results.json"].make, lambda folder: check_replaceable(folder, ["sts-b"], "x")),
+  "training.json": Case(CASES["training.json"].make, lambda folder: read_facts(folder).get("step")),
+  "a run, drawn again": CASES["a run, drawn again"],
 }
-for name in ("results.json", "training.json", "run_table's store", "run_table's tables", "a run, drawn again"):
-  _FILES[name] = CASES[name]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs_faiss if name == "index" else ()) for name in _FILES])
@@ -110,3 +120,48 @@ def test_any_type_in_any_key(name, tmp_path):
   counts, wrong = run_types(_FILES[name], tmp_path, _KEYS)
   assert not wrong, f"{len(wrong)}: " + "\n".join(wrong[:9])
   assert counts[REFUSED] >= 5
+
+
+def test_a_huge_id_of_a_token(tmp_path):
+  """A list of all ids would take gigabytes."""
+  for load in (lambda folder: SentenceEncoder.from_pretrained(f"static:{folder}"), _declared):
+    folder = tmp_path / load.__name__
+    _other_tokenizer(folder)
+    if load is not _declared:
+      static_model_test.save(folder)
+    values = json.loads((folder / "tokenizer.json").read_text())
+    values["model"]["vocab"]["dog"] = 2**31
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    with rejected(EncoderError, None, match="tokenizer.json: .*'dog' has the id 2147483648"):
+      load(folder)
+
+
+@pytest.mark.parametrize("prompt", ["q\ud83d", 5, ["q"], b"q"])
+def test_a_prompt_is_text(prompt, tmp_path):
+  model = SentenceModel.from_pretrained("static:mini")
+  with rejected(EncoderError, "prompt"):
+    model.encode("a dog", prompt=prompt)
+  with rejected(ConfigError, "prompt_name"):
+    model.encode("a dog", prompt_name=prompt)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "a" + "/b" * 3000, "q\ud83d"])
+def test_a_path_that_no_file_can_have(name, tmp_path):
+  """Not a raw OSError or ValueError."""
+  mean = make_calibration("mean").fit(np.eye(4))
+  calls = {
+    "model": lambda: SentenceModel.from_pretrained(name),
+    "folder": lambda: SentenceModel.load(name),
+    "vectors": lambda: VectorFolder.open(name),
+    "flow_model_config": lambda: FlowConfig.from_json_file(name),
+    "output_dir": lambda: EmbeddingJob(JobSettings(input=(__file__,), output_dir=name)).run(toy.EMBEDDER),
+    "input": lambda: find_inputs([name]),
+  }
+  for argument, call in calls.items():
+    with rejected(BertFlowError, argument):
+      call()
+  for call in (lambda: SentenceModel.from_pretrained(f"saved_model:{name}"), lambda: find_vector_files([name])):
+    with pytest.raises(BertFlowError):
+      call()
+  with rejected(BertFlowError, "folder"):
+    mean.save(name)
