@@ -432,7 +432,7 @@ class SentenceModel:
       return prompt
     if prompt_name is None:
       return None if prompt_type is None else self.encoder.prompt_of(role_of(prompt_type))
-    if prompt_name not in prompts:
+    if prompt_name not in list(prompts):
       names = ", ".join(prompts) or "none"
       message = f"prompt_name={prompt_name!r}: expected a prompt that {self.encoder.name} declares ({names})"
       raise ConfigError(message, argument="prompt_name")

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import copy
 import dataclasses
 import hashlib
 import json
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import BertFlowError
+from bert_flow_tf.io import checksums
 
 # Outcomes. An error that is not a BertFlowError is a bug. Other numbers are a bug if the files have checksums.
 REFUSED, HARMLESS, OTHER, BUG = "refused", "harmless", "other numbers", "BUG"
@@ -58,6 +60,82 @@ def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
           yield file.relative_to(folder), f"made {text[:40]}", text.encode()
 
 
+# Values of every JSON type, of which few keys take more than one; None in place of a value removes the key.
+_VALUES = [
+  "null",
+  "true",
+  "-1",
+  "1e30",
+  "2147483648",
+  "1.5",
+  '""',
+  '"5"',
+  '"q\\ud83d"',
+  "[]",
+  '["gelu"]',
+  "[[1]]",
+  "{}",
+]
+
+
+def json_types(folder: pathlib.Path, keys: dict[str, list[str]] | None = None):
+  """Yields (file, description, bytes) of each JSON file, in which each value is one of each type; checksums are right.
+
+  `keys`: {name of a file: keys that it may have}.
+  """
+  for file in sorted(folder.rglob("*.json")):
+    values = json.loads(file.read_bytes())
+    places = [*_places(values), *((key,) for key in (keys or {}).get(file.name, []) if key not in values)]
+    for place in places:
+      for value in [*_VALUES, '{"a": {"b": [1]}}', None]:
+        changed = _changed(values, place, value)
+        if isinstance(changed, dict) and isinstance(changed.get("sha256"), dict) and place[0] != "sha256":
+          others = {key: part for key, part in changed.items() if key != "sha256"}
+          changed["sha256"]["values"] = checksums.of_values(others)
+        yield file.relative_to(folder), f"{place} is {value}", json.dumps(changed).encode()
+
+
+def _places(values, place=()):
+  """Yields the keys that lead to each value, of a list to the first two."""
+  pairs = []
+  if isinstance(values, dict):
+    pairs = list(values.items())
+  elif isinstance(values, list):
+    pairs = list(enumerate(values))[:2]
+  for key, value in pairs:
+    yield (*place, key)
+    yield from _places(value, (*place, key))
+
+
+def _changed(values, place, value):
+  """Returns JSON values of which one is another."""
+  values = copy.deepcopy(values)
+  holder = values
+  for key in place[:-1]:
+    holder = holder[key]
+  if value is not None:
+    holder[place[-1]] = json.loads(value)
+  elif isinstance(holder, list) or place[-1] in holder:
+    del holder[place[-1]]
+  return values
+
+
+def run_types(case: Case, work: pathlib.Path, keys: dict[str, list[str]] | None = None):
+  """Returns (counts of the outcomes, descriptions of the bugs) of a case, for `json_types`."""
+  whole, damaged = work / "whole", work / "damaged"
+  case.make(whole)
+  expected = case.load(_copy(whole, damaged))
+  counts, wrong = collections.Counter(), []
+  for file, what, content in json_types(whole, keys):
+    (damaged / file).write_bytes(content)
+    outcome, detail = _outcome(case, damaged, expected)
+    counts[outcome] += 1
+    if outcome == BUG:
+      wrong.append(f"{file}, {what}: {detail}")
+    shutil.copyfile(whole / file, damaged / file)
+  return counts, wrong
+
+
 def run(case: Case, work: pathlib.Path, truncations: int, flips: int, seed: int = 0):
   """Returns (counts of the outcomes, descriptions of those that must not be) of a case, damaged many times."""
   whole, damaged = work / "whole", work / "damaged"
@@ -98,7 +176,7 @@ def _same(one, other):
   if isinstance(one, dict):
     return isinstance(other, dict) and one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
   if isinstance(one, list | tuple):
-    return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(other, list | tuple) and len(one) == len(other) and all(map(_same, one, other))
   return np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
 
 

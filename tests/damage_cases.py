@@ -182,7 +182,7 @@ def _npy(folder):
   np.save(folder / "vectors.npy", cone(20, _DIM).astype(np.float32))
 
 
-def _sentence_transformers(folder):
+def sentence_transformers(folder):
   tiny.save_tiny(folder / "0_Transformer")
   (folder / "1_Pooling").mkdir()
   (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
@@ -234,7 +234,7 @@ CASES = {
   "encoder, Hugging Face's, h5": Case(
     functools.partial(tiny.save_tiny, kind="h5"), _embedded, checked=False, slow=True
   ),
-  "encoder, sentence-transformers'": Case(_sentence_transformers, _embedded, checked=False, slow=True),
+  "encoder, sentence-transformers'": Case(sentence_transformers, _embedded, checked=False, slow=True),
   "static: of Hugging Face's": Case(
     tiny.save_tiny, functools.partial(_embedded, name="static:"), checked=False, slow=True
   ),

@@ -18,7 +18,7 @@ from bert_flow_tf.corpus.shards import MANIFEST
 from bert_flow_tf.corpus.vector_files import VectorFile, write_npy
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
-from bert_flow_tf.io.files import owned, read_json, temporary_name, write_text, writing
+from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
@@ -70,7 +70,7 @@ def apply_to_files(
     calibration = load_calibration(folder)
   files = find_vector_files(vectors)
   _check_fits(calibration, folder, files, vectors_of)
-  target = pathlib.Path(output)
+  target = check_path(output, "output")
   if target.suffix == ".npy":
     if len(files) > 1:
       raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
@@ -174,6 +174,7 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
 
 def _expand(name):
   name = os.path.expanduser(name)
+  check_path(name, "vectors")
   if os.path.isdir(name):
     paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not of bert-flow embed

@@ -7,18 +7,22 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 
 import numpy as np
 
 from bert_flow_tf.corpus.vector_files import VectorFile
-from bert_flow_tf.errors import DataError, one_line
+from bert_flow_tf.corpus.vectors import VectorFolder
+from bert_flow_tf.errors import DataError, EncoderError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import Json, writing
+from bert_flow_tf.io.settings import read_fields
 from bert_flow_tf.neighbors.inverted_lists import InvertedLists
 from bert_flow_tf.neighbors.unit_rows import UnitRows
 
 INDEX = "index"
 _STATE, _CENTROIDS = "index.json", "centroids.faiss"
+_CODES = re.compile(r"[0-9]{5,}\.codes")
 _FORMAT_VERSION = 1
 
 
@@ -28,9 +32,14 @@ class Part:
 
   vectors: str
   checksum: str | None
-  rows: int
+  rows: int = dataclasses.field(metadata={"minimum": 0})
   codes: str
   sha256: str
+
+  @property
+  def key(self) -> tuple[str, str | None, int]:
+    """See `key_of`, of the file of vectors."""
+    return self.vectors, self.checksum, self.rows
 
   def file_in(self, folder: str, dim: int) -> VectorFile:
     """Returns the file of vectors in a folder."""
@@ -43,9 +52,9 @@ class IndexFiles:
 
   folder: pathlib.Path
   embedder: Json | None
-  dim: int
+  dim: int = dataclasses.field(metadata={"minimum": 1})
   centroids: str
-  probes: int = 1
+  probes: int = dataclasses.field(default=1, metadata={"minimum": 1})
   recall: float | None = None
   parts: list[Part] = dataclasses.field(default_factory=list)
 
@@ -69,9 +78,16 @@ class IndexFiles:
       version = values.pop("format_version")
       if version != _FORMAT_VERSION:
         raise ValueError(f"version {version}")
-      parts = [Part(**part) for part in values.pop("parts")]
-      return cls(folder=folder, parts=parts, **values)
-    except (ValueError, KeyError, TypeError) as error:
+      parts = values.pop("parts")
+      if not isinstance(parts, list):
+        raise ValueError("parts is no list")
+      parts = [read_fields(Part, part) for part in parts]
+      for part in parts:
+        # Files of codes are deleted together with their vectors.
+        if not _CODES.fullmatch(part.codes) or not checksums.is_inside(part.vectors):
+          raise ValueError(f"codes {part.codes!r} of {part.vectors!r}: expected NUMBER.codes of a file in this folder")
+      return read_fields(cls, values, folder=folder, parts=parts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
       raise _damaged(path, one_line(error)) from error
 
   def write(self) -> None:
@@ -80,10 +96,16 @@ class IndexFiles:
     del values["folder"]
     files.write_text(self.folder / _STATE, json.dumps(checksums.sealed(values), indent=1) + "\n")
 
+  def check_vectors(self, vectors: VectorFolder) -> None:
+    """Raises an EncoderError if vectors are of another encoder or calibration than the index."""
+    if self.embedder != vectors.embedder or self.dim != vectors.rows.dim:
+      message = f"vectors={vectors.folder}: {self.folder} is of another encoder or calibration; delete it, and "
+      raise EncoderError(f"{message}bert-flow index makes it again", argument="vectors")
+
   def keep(self, vectors: tuple[VectorFile, ...]) -> list[VectorFile]:
     """Forgets the parts of files that are gone or have changed; returns the files without a part."""
-    wanted = {(file.name, file.checksum) for file in vectors}
-    kept = [part for part in self.parts if (part.vectors, part.checksum) in wanted]
+    wanted = set(map(key_of, vectors))
+    kept = [part for part in self.parts if part.key in wanted]
     present = {part.vectors for part in kept}
     missing = [file for file in vectors if file.name not in present]
     if missing or len(kept) < len(self.parts):
@@ -113,19 +135,34 @@ class IndexFiles:
 
   def lists(self) -> InvertedLists:
     """Returns the lists without rows."""
-    return InvertedLists.of_bytes(self._content(_CENTROIDS, self.centroids), str(self.folder / _CENTROIDS))
+    try:
+      return InvertedLists.of_bytes(self._content(_CENTROIDS, self.centroids), self.dim)
+    except ValueError as error:
+      raise _damaged(self.folder / _CENTROIDS, one_line(error)) from error
 
-  def codes(self, part: Part) -> np.ndarray:
-    """Returns the codes of a part, uint8 [rows, bytes]."""
-    return np.frombuffer(self._content(part.codes, part.sha256), np.uint8).reshape([part.rows, -1])
+  def add_codes(self, part: Part, lists: InvertedLists) -> None:
+    """Adds the rows of a part to lists, by their codes."""
+    content = np.frombuffer(self._content(part.codes, part.sha256), np.uint8)
+    try:
+      lists.add_codes(content, part.rows)
+    except ValueError as error:
+      raise _damaged(self.folder / part.codes, one_line(error)) from error
 
   def _content(self, name, sha256):
     """Returns the bytes of a file; a DataError if it does not have its checksum."""
     path = self.folder / name
-    content = path.read_bytes() if path.is_file() else b""
+    try:
+      content = path.read_bytes()
+    except OSError as error:
+      raise _damaged(path, one_line(error)) from error
     if hashlib.sha256(content).hexdigest() != sha256:
       raise _damaged(path, "its checksum differs")
     return content
+
+
+def key_of(file: VectorFile) -> tuple[str, str | None, int]:
+  """Returns name, checksum and number of vectors of a file, by which its codes are known."""
+  return file.name, file.checksum, len(file)
 
 
 def _damaged(path, reason):

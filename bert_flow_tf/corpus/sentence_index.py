@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from absl import logging
 
-from bert_flow_tf.corpus.index_files import INDEX, IndexFiles
+from bert_flow_tf.corpus.index_files import INDEX, IndexFiles, key_of
 from bert_flow_tf.corpus.vector_files import VectorFile, write_npy
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import check_counts, check_rows
-from bert_flow_tf.io.files import Json, owned, replaced_folder, writing
+from bert_flow_tf.io.files import Json, check_path, owned, replaced_folder, writing
 from bert_flow_tf.neighbors.inverted_lists import InvertedLists
 from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
 from bert_flow_tf.progress import Progress, counted, either_name
@@ -111,6 +111,9 @@ class SentenceIndex:
 
   def check_model(self, model: "SentenceModel") -> None:
     """Raises an EncoderError if the embeddings are of another model, as far as the index knows its model."""
+    if self._rows.dim != model.output_dim:
+      sizes = f"{self._rows.dim} dimensions, and {model.name} gives {model.output_dim}"
+      raise EncoderError(f"vectors: the index has {sizes}; take the model of the index", argument="vectors")
     if self._embedder is not None:
       from bert_flow_tf.corpus.models import check_embedder
 
@@ -123,19 +126,22 @@ class SentenceIndex:
       folder: a new folder, or that of an older index, which is replaced.
 
     Raises:
-      ConfigError: the folder holds something else.
+      ConfigError: the folder holds something else, or cannot be written.
     """
-    target = pathlib.Path(folder)
+    target = check_path(folder, "folder")
     if target.exists() and {path.name for path in target.iterdir()} - {INDEX, _VECTORS}:
       raise ConfigError(f"folder={folder}: holds other files than an index; choose another folder", argument="folder")
-    with replaced_folder(target) as temporary:
-      with writing(temporary / _VECTORS) as written:
-        write_npy(written, len(self), self._rows.dim, (block for _, block in self._rows.blocks()))
-      checksum = checksums.of_file(temporary / _VECTORS)
-      file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
-      state = IndexFiles.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
-      state.add(file, self._lists)
-      state.finish(self._lists)
+    try:
+      with replaced_folder(target) as temporary:
+        with writing(temporary / _VECTORS) as written:
+          write_npy(written, len(self), self._rows.dim, (block for _, block in self._rows.blocks()))
+        checksum = checksums.of_file(temporary / _VECTORS)
+        file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
+        state = IndexFiles.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
+        state.add(file, self._lists)
+        state.finish(self._lists)
+    except OSError as error:
+      raise ConfigError(f"folder={folder}: cannot be written ({error.strerror or error})", "folder") from error
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> "SentenceIndex":
@@ -144,25 +150,30 @@ class SentenceIndex:
     Raises:
       ConfigError: there is no complete index, it is older than the vectors, or FAISS is not installed.
       DataError: a file is damaged.
+      EncoderError: the index is of another encoder or calibration than the vectors.
     """
-    path = pathlib.Path(folder)
+    path = check_path(folder, "vectors")
     state = IndexFiles.read(path / INDEX)
-    if state is None or state.recall is None:
+    if state is None or state.recall is None or not sum(part.rows for part in state.parts):
       message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it"
       raise ConfigError(message, argument="vectors")
     if (path / _VECTORS).exists():
       vectors = [part.file_in(str(folder), state.dim) for part in state.parts]
+      for file in vectors:
+        file.check_shape()
     else:
-      vectors = list(VectorFolder.open(str(folder)).files)
-    parts = {(part.vectors, part.checksum): part for part in state.parts}
-    absent = [file.name for file in vectors if (file.name, file.checksum) not in parts]
+      opened = VectorFolder.open(str(folder))
+      state.check_vectors(opened)
+      vectors = list(opened.files)
+    parts = {part.key: part for part in state.parts}
+    absent = [file.name for file in vectors if key_of(file) not in parts]
     if absent or len(vectors) < len(parts):
       changed = f"{len(absent)} of {len(vectors)} are not in it" if absent else "it has some that are gone"
       message = f"vectors={folder}: the index is older than its shards ({changed}); bert-flow index {folder} adds them"
       raise ConfigError(message, argument="vectors")
     lists = state.lists()
     for file in vectors:
-      lists.add_codes(state.codes(parts[file.name, file.checksum]))
+      state.add_codes(parts[key_of(file)], lists)
     lists.probes, lists.recall = state.probes, state.recall
     return cls(UnitRows(vectors, state.dim), lists, state.embedder)
 
@@ -173,19 +184,17 @@ def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
   An interrupted call resumes with the next file.
 
   Raises:
-    ConfigError: see `VectorFolder.open`; FAISS is not installed; or the index is of another encoder.
+    ConfigError: see `VectorFolder.open`; or FAISS is not installed.
     DataError: a file is damaged.
+    EncoderError: the index is of another encoder or calibration than the vectors.
   """
   vectors = VectorFolder.open(folder)
-  embedder = {name: value for name, value in vectors.manifest["settings"]["embedder"].items() if name != "versions"}
   target = pathlib.Path(folder, INDEX)
   with owned(target, "vectors"):
     state = IndexFiles.read(target)
     if state is None:
-      state = IndexFiles.begin(target, InvertedLists.train(vectors.rows), embedder, vectors.rows.dim)
-    elif state.embedder != embedder or state.dim != vectors.rows.dim:
-      message = f"vectors={folder}: {target} is of another encoder or calibration; delete it"
-      raise EncoderError(message, argument="vectors")
+      state = IndexFiles.begin(target, InvertedLists.train(vectors.rows), vectors.embedder, vectors.rows.dim)
+    state.check_vectors(vectors)
     lists = state.lists()
     missing = state.keep(vectors.files)
     done = len(vectors.rows) - sum(map(len, missing))
@@ -197,7 +206,7 @@ def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
     if state.recall is None:
       parts = {part.vectors: part for part in state.parts}
       for file in vectors.files:
-        lists.add_codes(state.codes(parts[file.name]))
+        state.add_codes(parts[file.name], lists)
       lists.tune(vectors.rows)
       state.finish(lists)
   return SentenceIndex.load(folder)

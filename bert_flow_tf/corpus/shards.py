@@ -47,6 +47,10 @@ class ShardFolder:
     width = max(5, len(str(self.shards - 1)))
     return f"{prefix}-{number:0{width}d}-of-{self.shards:05d}.{ending}"
 
+  def is_receipt(self, name: str) -> bool:
+    """Returns whether a file has the name of a shard's receipt."""
+    return name.startswith("shard-") and name.endswith(f"-of-{self.shards:05d}.json")
+
   def write(self, number: int, shard: ShardRecords, vectors: np.ndarray) -> dict[str, int]:
     """Writes a shard and its vectors, float32 [n, dim]; returns {counter: number}."""
     assert vectors.shape == (len(shard.records), self.dim) and vectors.dtype == np.float32
@@ -208,8 +212,8 @@ def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
   """
   names = []
   for values in (before, now):
-    parts = [values.get(key) or {} for key in ("encoder", "calibration")]
-    names.append("+".join(filter(None, [part.get("name") for part in parts])))
+    parts = [values.get(key) for key in ("encoder", "calibration")]
+    names.append("+".join(str(part["name"]) for part in parts if isinstance(part, dict) and part.get("name")))
   is_of_models = any("_sha256 " in difference for difference in differing)
   if is_of_models and names[0] != names[1]:
     differing = [f"{names[0] or 'unknown'}, now {names[1] or 'unknown'}", *differing]

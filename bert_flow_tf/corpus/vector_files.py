@@ -77,9 +77,12 @@ class VectorFile:
 
   def array(self) -> np.ndarray:
     """Returns the numbers as they are stored, mapped anew: pages of a long-lived map would count as memory."""
-    if self.path.suffix == f".{NPY}":
-      return _open_npy(self.path)
-    return self._copy
+    if self.path.suffix != f".{NPY}":
+      return self._copy
+    array = _open_npy(self.path)
+    if array.shape != (self.rows, self.dim):
+      raise self._damaged(f"it has the shape {list(array.shape)}, expected {[self.rows, self.dim]}")
+    return array
 
   def blocks(self) -> Iterator[np.ndarray]:
     """Yields the vectors, float32 [at most ROWS, dim]."""
@@ -92,8 +95,12 @@ class VectorFile:
     if self.path.suffix == f".{NPY}":
       path = self.path.with_suffix(IDS)
       _check(path, self.ids_checksum)
-      return path.read_text(encoding="utf-8").split("\n")[:-1]
-    return [name for name, _ in self._records()]
+      names = path.read_bytes().decode(errors="replace").split("\n")[:-1]
+    else:
+      names = [name for name, _ in self._records()]
+    if len(names) != self.rows:
+      raise self._damaged(f"it has {len(names)} ids, expected {self.rows}")
+    return names
 
   def unread_keys(self) -> np.ndarray:
     """Returns the `unread_keys` of the texts, int64 [rows]; zeros if they are not known."""
@@ -110,6 +117,23 @@ class VectorFile:
       with ids.open("rb") as source, writing(path.with_suffix(IDS)) as copy:
         shutil.copyfileobj(source, copy)
 
+  def check_shape(self) -> None:
+    """Raises a DataError if the file has another number of vectors or dimensions; it reads no vector."""
+    if self.path.suffix == f".{NPY}":
+      self.array()
+      return
+    try:
+      if self.path.suffix == f".{PARQUET}":
+        file = import_parquet("vectors").ParquetFile(self.path)
+        shape = (file.metadata.num_rows, file.schema_arrow.field("embedding").type.list_size)
+        is_possible = shape == (self.rows, self.dim)
+      else:  # a number and what follows it
+        is_possible = 2 * self.rows * self.dim <= self.path.stat().st_size
+    except Exception as error:  # of pyarrow
+      raise self._damaged(one_line(error)) from error
+    if not is_possible:
+      raise self._damaged(f"it has not {self.rows} vectors of {self.dim} numbers")
+
   def check(self) -> None:
     """Raises a DataError if the file is damaged."""
     _check(self.path, self.checksum)
@@ -119,22 +143,42 @@ class VectorFile:
     """Returns the vectors of records, which cannot be mapped, mapped from a temporary file."""
     self.check()  # all of it is read
     file = tempfile.TemporaryFile()  # noqa: SIM115 (the map keeps it)
-    for _, vectors in self._records():
-      file.write(np.asarray(vectors, np.float32).tobytes())
+    rows = 0
+    for _, vector in self._records():
+      file.write(vector.tobytes())
+      rows += 1
+    if rows != self.rows:
+      raise self._damaged(f"it has {rows} vectors, expected {self.rows}")
     file.flush()
     return np.memmap(file, np.float32, "r", shape=(self.rows, self.dim))
 
   def _records(self) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields (id, vector) of each record."""
+    """Yields (id, vector float32 [dim]) of each record."""
+    records = self._json_records
     if self.path.suffix == f".{PARQUET}":
-      for batch in import_parquet("vectors").ParquetFile(self.path).iter_batches():
-        vectors = batch["embedding"].flatten().to_numpy().reshape([-1, self.dim])
-        yield from zip(batch["id"].to_pylist(), vectors, strict=True)
-      return
+      records = self._parquet_records
+    try:
+      for name, values in records():
+        vector = np.asarray(values, np.float32)
+        if not isinstance(name, str) or vector.shape != (self.dim,):
+          raise ValueError(f"the record {str(name)[:40]!r} has no vector of {self.dim} numbers")
+        yield name, vector
+    except Exception as error:  # of pyarrow, JSON and NumPy
+      raise self._damaged(one_line(error)) from error
+
+  def _parquet_records(self):
+    for batch in import_parquet("vectors").ParquetFile(self.path).iter_batches():
+      vectors = batch["embedding"].flatten().to_numpy().reshape([-1, self.dim])
+      yield from zip(batch["id"].to_pylist(), vectors, strict=True)
+
+  def _json_records(self):
     with self.path.open("rb") as file:
       for line in file:
         values = json.loads(line)
         yield values["id"], values["embedding"]
+
+  def _damaged(self, reason):
+    return DataError(f"vectors={self.path}: damaged, {reason}; {AGAIN}", "vectors")
 
 
 def write_npy(file: Any, rows: int, dim: int, blocks: Iterable[np.ndarray]) -> None:
@@ -146,7 +190,11 @@ def write_npy(file: Any, rows: int, dim: int, blocks: Iterable[np.ndarray]) -> N
 
 def _check(path, checksum):
   """Raises a DataError if a file does not have its checksum; None is no checksum."""
-  if checksum not in (None, checksums.of_file(path)):
+  try:
+    is_whole = path.is_file() and checksum in (None, checksums.of_file(path))
+  except OSError as error:
+    raise DataError(f"vectors={path}: cannot be read ({error.strerror}); {AGAIN}", "vectors") from error
+  if not is_whole:
     raise DataError(f"vectors={path}: damaged, it does not have its checksum; {AGAIN}", "vectors")
 
 

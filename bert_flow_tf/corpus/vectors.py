@@ -12,7 +12,8 @@ from bert_flow_tf.corpus.vector_files import AGAIN, IDS, UNREAD, VectorFile
 from bert_flow_tf.data.readers.text import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums, storage
-from bert_flow_tf.io.files import Json, read_json
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.neighbors.unit_rows import UnitRows
 from bert_flow_tf.progress import counted
@@ -40,7 +41,7 @@ class VectorFolder:
       ConfigError: it is no such folder, a shard is missing, or two runs differ in encoder, calibration or dimensions.
       DataError: a manifest is damaged.
     """
-    if not storage.is_local(folder) or not pathlib.Path(folder).is_dir():
+    if not storage.is_local(folder) or not check_path(folder, "vectors").is_dir():
       raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
     base = pathlib.Path(folder)
     manifests = [base / MANIFEST] if (base / MANIFEST).is_file() else sorted(base.glob(f"*/{MANIFEST}"))
@@ -60,6 +61,11 @@ class VectorFolder:
   def rows(self) -> UnitRows:
     """The vectors, divided by their lengths; `check` tells whether they are damaged."""
     return UnitRows(self.files, self.files[0].dim)
+
+  @property
+  def embedder(self) -> Json:
+    """JSON values that decide the vectors, without versions."""
+    return _embedder_of(self.manifest)
 
   def check(self) -> None:
     """Raises a DataError if a file of vectors is damaged; it reads them all."""
@@ -100,10 +106,12 @@ def _read_manifest(path):
   try:
     manifest = checksums.opened(read_json(path))
     if manifest["format_version"] != FORMAT_VERSION:
-      raise ValueError(f"of version {manifest['format_version']}")
+      raise ValueError(f"of version {str(manifest['format_version'])[:40]}")
+    _check_values(manifest, {"settings": dict, "encoder": dict, "shards": int}, {"calibration": dict})
     deciding = manifest["settings"]
-    kind, _ = deciding["output_format"], (deciding["embedder"], deciding["dim"], manifest["encoder"])
-  except (OSError, ValueError, KeyError, TypeError) as error:
+    _check_values(deciding, {"embedder": dict, "dim": int, "output_format": str})
+    kind = deciding["output_format"]
+  except (OSError, ValueError, KeyError) as error:
     message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {AGAIN}"
     raise DataError(message, argument="vectors") from error
   if kind not in (NPY, PARQUET, JSONL):
@@ -112,12 +120,26 @@ def _read_manifest(path):
   return manifest
 
 
+def _check_values(values, required, optional=None):
+  """Raises a ValueError for a value of a JSON object that has not its type; an integer is positive."""
+  kinds = {**required, **(optional or {})}
+  for name, kind in kinds.items():
+    value = values.get(name)
+    if value is None and name not in required:
+      continue
+    if not isinstance(value, kind) or (kind is int and not is_integer(value, 1)):
+      raise ValueError(f"{name} is {str(value)[:40]}")
+
+
+def _embedder_of(manifest):
+  return {name: value for name, value in manifest["settings"]["embedder"].items() if name != "versions"}
+
+
 def _check_same(folder, first_path, first, path, manifest):
   """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
   values = []
   for each in (first, manifest):
-    embedder = {name: value for name, value in each["settings"]["embedder"].items() if name != "versions"}
-    values.append({"dimensions": each["settings"]["dim"], **embedder})
+    values.append({"dimensions": each["settings"]["dim"], **_embedder_of(each)})
   different = differences(*values)
   if different:
     runs = f"{first_path.parent.name} and {path.parent.name}"
@@ -131,22 +153,22 @@ def _files_of(folder, run, manifest):
   settings, number_of_shards = manifest["settings"], manifest["shards"]
   shards = ShardFolder(str(run), number_of_shards, settings["output_format"], settings["dim"])
   sizes = storage.sizes(str(run))
+  receipts = [name for name in sizes if shards.is_receipt(name)]
+  if len(receipts) < number_of_shards:
+    found = f"{len(receipts)} of {number_of_shards} shards"
+    raise ConfigError(f"vectors={run}: {found}; the same bert-flow embed command makes the others", "vectors")
   files = []
   for number in range(number_of_shards):
     path = run / shards.name(number, settings["output_format"])
     receipt = shards.name(number, "json")
     counters = shards.finished(number, sizes)
-    if counters is None and receipt in sizes:
+    if counters is None or counters.get(EMBEDDED, -1) < 0:
       raise DataError(f"vectors={path}: damaged, its files are not as {receipt} says; {AGAIN}", "vectors")
-    if counters is None:
-      continue
     values = read_json(run / receipt)
-    sums = values[checksums.KEY]
+    sums = values.get(checksums.KEY, {})
     name = path.relative_to(folder).as_posix()
     known = [sums.get(path.name), sums.get(path.with_suffix(IDS).name)]
     known += [values.get("unread"), sums.get(path.with_suffix(UNREAD).name)]
     files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], *known))
-  if len(files) < number_of_shards:
-    found = f"{len(files)} of {number_of_shards} shards"
-    raise ConfigError(f"vectors={run}: {found}; the same bert-flow embed command makes the others", "vectors")
+    files[-1].check_shape()
   return files

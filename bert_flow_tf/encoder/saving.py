@@ -14,7 +14,7 @@ from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import replaced_folder, write_text
+from bert_flow_tf.io.files import check_path, replaced_folder, write_text
 
 if TYPE_CHECKING:
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -27,7 +27,7 @@ _VOCABULARIES = ("vocab.txt", "tokenizer.json")
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here."""
   encoder.check_has_transformer("be saved")
-  folder = pathlib.Path(folder).resolve()
+  folder = check_path(folder, "folder").resolve()
   architecture = encoder.bert.config.architecture
   name = architecture.name
   config = {**encoder.bert.config.values, "architectures": [f"{name}Model"], "torch_dtype": "float32"}  # of the weights

@@ -19,6 +19,8 @@ from bert_flow_tf.io.settings import Settings, setting
 
 # Length of encoders whose files declare none.
 DEFAULT_MAX_SEQ_LENGTH = 64
+# Largest `max_input_chars_per_word`: no text has a longer word.
+MAX_CHARS_PER_WORD = 1_000_000
 # No position has an embedding in a static encoder; this bounds the memory of a text.
 STATIC_MAX_SEQ_LENGTH = 65536
 STATIC_TOKEN_WEIGHTS = "idf"
@@ -143,6 +145,7 @@ class EncoderSettings(Settings):
     "for Google's TF1 checkpoints, as in Google's code, and 100 for Hugging Face folders, as in transformers.",
     part=LOADING,
     minimum=1,
+    maximum=MAX_CHARS_PER_WORD,
     role=Role.COVERED_PER_ENCODER,  # tokenizer_sha256 covers it
   )
   strip_accents: bool | None = setting(
@@ -187,6 +190,7 @@ class EncoderSettings(Settings):
     "all. Default: what a folder of sentence-transformers declares, else all.",
     part=LOADING,
     minimum=0,
+    maximum=2**31 - 1,
     role=Role.DECIDES_PER_ENCODER,
     absent=0,
   )

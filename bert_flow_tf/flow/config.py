@@ -6,7 +6,7 @@ import pathlib
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.files import read_json
+from bert_flow_tf.io.files import check_path, read_json
 
 CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
@@ -77,7 +77,7 @@ class FlowConfig:
   def from_json_file(cls, path: str | os.PathLike) -> "FlowConfig":
     """Reads a json file, or a file of `flow/config` by its name with or without ".json"."""
     # A user's file has priority over a packaged file with its name.
-    file = pathlib.Path(path)
+    file = check_path(path, "flow_model_config")
     packaged = CONFIG_FOLDER / f"{file.name.removesuffix('.json')}.json"
     if not file.is_file() and str(path) == file.name and packaged.is_file():
       file = packaged

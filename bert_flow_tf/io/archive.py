@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from bert_flow_tf.errors import BertFlowError
-from bert_flow_tf.io.files import Json, parse_json, write_bytes
+from bert_flow_tf.io.files import Json, check_path, parse_json, write_bytes
 
 FORMAT_VERSION = 1
 # A folder holds a saved model with a calibration or without: one of these kinds.
@@ -29,8 +29,8 @@ class UnreadableError(BertFlowError):
 
 
 def path_of(folder: str | os.PathLike, kind: str) -> pathlib.Path:
-  """Returns the path of the file of a kind in a folder."""
-  return pathlib.Path(folder, f"{kind}.npz")
+  """Returns the path of the file of a kind in a folder; a ConfigError if no folder can have this name."""
+  return check_path(folder, "folder") / f"{kind}.npz"
 
 
 def is_in(folder: str | os.PathLike, kind: str) -> bool:

@@ -1,5 +1,6 @@
 """Checks of arguments that several parts share."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
@@ -52,6 +53,19 @@ _IGNORED = (
 def is_integer(value: object, least: int | None = None) -> bool:
   """Returns whether a value is an integer of Python or NumPy, not a bool, and at least `least` if that is given."""
   return isinstance(value, int | np.integer) and not isinstance(value, bool) and (least is None or int(value) >= least)
+
+
+def is_text(value: object) -> bool:
+  """Returns whether a value is text without half of a surrogate pair, which UTF-8 and tokenizers cannot hold."""
+  try:
+    return isinstance(value, str) and value.encode() is not None
+  except UnicodeEncodeError:
+    return False
+
+
+def is_number(value: object) -> bool:
+  """Returns whether a value is a finite number of Python, not a bool."""
+  return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_counts(**values: object) -> None:

@@ -34,12 +34,12 @@ def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str,
     raise ValueError(f"expected an object, got {json.dumps(values)[:40]}")
   others = {name: value for name, value in values.items() if name != KEY}
   sums = values.get(KEY, {})
-  if not isinstance(sums, dict):
-    raise ValueError(f"expected an object as {KEY}, got {sums!r}")
+  if not isinstance(sums, dict) or not all(isinstance(digest, str) for digest in sums.values()):
+    raise ValueError(f"expected checksums by the names of files as {KEY}, got {str(sums)[:60]}")
   if _VALUES in sums and sums[_VALUES] != of_values(others):
     raise ValueError("its values do not have their checksum")
   for name in sums.keys() - {_VALUES}:
-    if pathlib.PurePath(name).is_absolute() or ".." in pathlib.PurePath(name).parts:
+    if not is_inside(name):
       raise ValueError(f"{KEY} names {name!r}, which is not in the folder")
     if folder is None:
       continue
@@ -48,6 +48,12 @@ def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str,
     if sums[name] != of_file(pathlib.Path(folder, name)):
       raise ValueError(f"{name} does not have its checksum")
   return others
+
+
+def is_inside(name: str) -> bool:
+  """Returns whether the path of a file in a folder stays in the folder."""
+  path = pathlib.PurePath(name)
+  return not path.is_absolute() and ".." not in path.parts
 
 
 def of_file(path: str | os.PathLike) -> str:

@@ -19,6 +19,18 @@ from bert_flow_tf.errors import ConfigError
 Json = dict[str, Any]  # a JSON object, as `parse_json` gives it
 
 
+def check_path(path: str | os.PathLike, argument: str) -> pathlib.Path:
+  """Returns a path of the user's; a ConfigError if no file can have it: too long, or with a NUL or half a character."""
+  try:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+      os.stat(path)
+  except (ValueError, OSError) as error:  # UnicodeEncodeError is a ValueError
+    reason = getattr(error, "strerror", None) or error
+    shown = ascii(os.fspath(path))[:60]
+    raise ConfigError(f"{argument}={shown}: no path of a file ({reason}); choose another", argument) from error
+  return pathlib.Path(path)
+
+
 def read_json(path: str | os.PathLike) -> Any:
   """Returns the values of a JSON file; raises an OSError, or a ValueError as `parse_json`."""
   return parse_json(pathlib.Path(path).read_bytes())
@@ -170,7 +182,7 @@ def _delete(path: pathlib.Path) -> None:
 def owned(folder: str | os.PathLike, argument: str) -> Iterator[None]:
   """Creates a folder and keeps other runs of this machine out of it until the block ends; removes an empty one."""
   # The folder itself is locked: a lock file would stay after a kill, in folders that have to be empty.
-  folder = pathlib.Path(folder)
+  folder = check_path(folder, argument)
   created = [path for path in (folder, *folder.parents) if not path.exists()]
   try:
     folder.mkdir(parents=True, exist_ok=True)

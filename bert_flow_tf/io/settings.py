@@ -16,6 +16,7 @@ if TYPE_CHECKING:
   from _typeshed import DataclassInstance
 
 Value = TypeVar("Value")
+Fields = TypeVar("Fields", bound="DataclassInstance")
 
 # {type of a field: (allowed classes of its values, their name in an error)}
 _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
@@ -24,6 +25,7 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
   float: ((int, float, np.integer, np.floating), "a number"),
   str: ((str, os.PathLike), "a text"),
   tuple: ((tuple, list), "a list of texts"),
+  dict: ((dict,), "an object"),
   types.NoneType: ((types.NoneType,), "None"),
 }
 # Longer values, such as checksums, are shown by their first characters.
@@ -52,6 +54,30 @@ def setting(default: Value, help: str, named: bool = True, **metadata: object) -
       like the default, take no part in names).
   """
   return dataclasses.field(default=default, metadata={"help": help, "named": named, **metadata})
+
+
+def read_fields(kind: type[Fields], values: object, **others: object) -> Fields:
+  """Returns a dataclass of the values of a JSON object, which may come from anyone, and of `others`, which are trusted.
+
+  Raises:
+    ValueError: a value is missing, unknown or not of its field's type, or a number is not in its field's range.
+  """
+  if not isinstance(values, dict):
+    raise ValueError(f"expected an object, got {_short(values)}")
+  kinds = typing.get_type_hints(kind)
+  fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in others}
+  for name, value in values.items():
+    if name not in fields:
+      raise ValueError(f"unknown key {_short(name)}")
+    try:
+      _check(fields[name], kinds[name], value)
+    except ConfigError as error:
+      raise ValueError(error) from None
+  for name, field in fields.items():
+    has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+    if name not in values and not has_default:
+      raise ValueError(f"no {name}")
+  return kind(**values, **others)
 
 
 def named_values(*settings: "DataclassInstance") -> dict[str, object]:
@@ -124,4 +150,4 @@ def _check(field, kind, value):
     expected = f"at least {low}"
   else:
     return
-  raise ConfigError(f"{field.name}={value}: expected {expected}", argument=field.name)
+  raise ConfigError(f"{field.name}={_short(value)}: expected {expected}", argument=field.name)

@@ -317,18 +317,14 @@ class _ListedKept:
 
   def add(self, rows, numbers, keys):
     self._lists.add(rows, numbers)
-    for number, key in zip(numbers.tolist(), keys.tolist(), strict=True):
+    is_unread = keys != READ
+    for number, key in zip(numbers[is_unread].tolist(), keys[is_unread].tolist(), strict=True):
       self._of_key.setdefault(key, []).append(number)
 
   def find(self, block, keys, lowest):
-    first, is_other = np.full(len(block), -1), np.zeros(len(block), bool)
-    query, candidates = self._lists.similar(block, self._rows, lowest)
-    has_key = self._keys[candidates] == keys[query]
-    is_other[query[~has_key]] = True
-    found, places = np.unique(query[has_key], return_index=True)
-    first[found] = candidates[has_key][places]
-    # Similar rows of other keys may have taken the places of all candidates.
-    for row in np.flatnonzero(is_other & (first < 0)):
+    first, is_other = self._lists.similar(block, self._rows, lowest, keys, self._keys)
+    # Similar rows of other keys may have taken the places of all candidates, as of texts that begin alike.
+    for row in np.flatnonzero(is_other & (first < 0) & (keys != READ)):
       numbers = np.array(self._of_key.get(int(keys[row]), []), np.int64)
       close = cosines_of(block[row : row + 1], self._rows.take(numbers))[0] >= lowest
       first[row] = numbers[close.argmax()] if close.any() else -1

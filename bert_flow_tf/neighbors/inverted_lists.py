@@ -9,12 +9,13 @@ import importlib.util
 import logging as std_logging
 import math
 import types
+import zlib
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.errors import ConfigError, DataError, install_command, one_line
+from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, best_first, cosines_of_pairs, nearest
 from bert_flow_tf.progress import Progress, counted
 
@@ -24,13 +25,20 @@ INDEXES = (AUTO, EXACT, IVF)
 _PRODUCTS_PER_MINUTE = 1.7e12
 # Rows by which recall is measured, and nearest rows of each.
 SAMPLE, _NEIGHBORS = 1000, 10
+# One row of so many is held out of the training: recall is measured on such rows, as new queries are held out, too.
+_HELD_OUT = 8
 # Share of the pairs of the sample that searches find; pairs of the sample that decide at the least.
 _RECALL, _MIN_PAIRS = 0.99, 200
 # Rows per centroid by which centroids are found; fewer rows have fewer centroids.
 _ROWS_PER_CENTROID = 40
-# Rows from which on 2 bits, whose tables need rows, are worth their time; candidates that get exact cosines; and how
-# much 2 bits change the cosines of near-duplicates, by up to 0.18 in 1,500 pairs of `static:mini`.
-_MIN_ROWS, _CANDIDATES, _MARGIN = 1024, 32, 0.4
+# Rows from which on 2 bits, whose tables need rows, are worth their time.
+_MIN_ROWS = 1024
+# Candidates that get exact cosines, at first and at most; pairs by which the error of 2 bits is measured.
+_CANDIDATES, _MAX_CANDIDATES, _PAIRS = 32, 2048, 1000
+# Share of near-duplicates whose lists are read, and whose cosine by 2 bits is above the limit of candidates.
+_LISTS_SHARE, _CANDIDATES_SHARE = 0.997, 0.999
+# Pairs of rows that are compared at once.
+_BLOCK = 1 << 16
 # Cosines of the same rows differ by less.
 _ROUNDING = 1e-6
 # Queries whose candidates are compared at once.
@@ -68,9 +76,9 @@ def takes_lists(index: str, products: float) -> bool:
   return has_faiss()
 
 
-def sample_of(n: int) -> np.ndarray:
-  """Returns at most `SAMPLE` of n positions, at equal distances, int64."""
-  return np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64)
+def sample_of(n: int, most: int = SAMPLE) -> np.ndarray:
+  """Returns at most `most` of n positions, at equal distances, int64."""
+  return np.linspace(0, n - 1, min(most, n)).astype(np.int64)
 
 
 @dataclasses.dataclass
@@ -81,11 +89,13 @@ class InvertedLists:
     index: FAISS's index.
     probes: number of lists that a search reads.
     recall: share of the nearest rows of a sample that searches find; NaN before it is measured.
+    margin: how much lower the codes may estimate a cosine; see `tune`.
   """
 
   index: Any  # FAISS has no types
   probes: int = 1
   recall: float = math.nan
+  margin: float = 0.0
 
   @classmethod
   def train(cls, rows: UnitRows, fast: bool = False) -> "InvertedLists":
@@ -93,7 +103,9 @@ class InvertedLists:
     faiss = import_faiss()
     n = len(rows)
     lists = max(1, min(round(2 * math.sqrt(n)), n // _ROWS_PER_CENTROID))
-    sample = rows.take(np.linspace(0, n - 1, min(n, lists * _ROWS_PER_CENTROID)).astype(np.int64))
+    sample = rows.take(sample_of(n, lists * _ROWS_PER_CENTROID))
+    if not fast and not _are_held_out(sample).all():
+      sample = sample[~_are_held_out(sample)]
     codes = "SQ8"
     if fast and n >= _MIN_ROWS:
       numbers = rows.dim // 2 if rows.dim % 2 == 0 else rows.dim
@@ -105,12 +117,19 @@ class InvertedLists:
     return cls(index)
 
   @classmethod
-  def of_bytes(cls, content: bytes, name: str) -> "InvertedLists":
-    """Returns the lists of `to_bytes`; a DataError names a damaged file."""
+  def of_bytes(cls, content: bytes, dim: int) -> "InvertedLists":
+    """Returns the lists of `to_bytes`, of `dim` dimensions and without rows; a ValueError for other bytes."""
+    faiss = import_faiss()
     try:
-      return cls(import_faiss().deserialize_index(np.frombuffer(content, np.uint8)))
-    except RuntimeError as error:
-      raise DataError(f"{name}: no index of FAISS ({one_line(error)})") from error
+      index = faiss.deserialize_index(np.frombuffer(content, np.uint8))
+    except Exception as error:  # RuntimeError, MemoryError and others of FAISS
+      raise ValueError(f"no index of FAISS: {one_line(error)}") from error
+    is_known = isinstance(index, faiss.IndexIVF) and index.is_trained and index.d == dim
+    if not is_known or not index.quantizer.ntotal == index.nlist == index.invlists.nlist or index.quantizer.d != dim:
+      raise ValueError(f"no lists of {dim} dimensions")
+    index.set_direct_map_type(faiss.DirectMap.NoMap)
+    index.reset()
+    return cls(index)
 
   def to_bytes(self) -> bytes:
     """Returns FAISS's bytes of the lists."""
@@ -118,9 +137,7 @@ class InvertedLists:
 
   def empty(self) -> "InvertedLists":
     """Returns lists of the same centroids, without rows."""
-    copy = self.of_bytes(self.to_bytes(), "")
-    copy.index.reset()
-    return copy
+    return self.of_bytes(self.to_bytes(), self.index.d)
 
   @property
   def lists(self) -> int:
@@ -138,9 +155,17 @@ class InvertedLists:
     """Returns the lists and the 8 bits of rows of length 1, uint8 [m, bytes]."""
     return self.index.sa_encode(rows)
 
-  def add_codes(self, codes: np.ndarray) -> None:
-    """Adds rows by their codes, under the next ids."""
-    self.index.add_sa_codes(codes, np.arange(len(self), len(self) + len(codes)))
+  def add_codes(self, codes: np.ndarray, rows: int) -> None:
+    """Adds rows by their codes, uint8 [rows * bytes], under the next ids; a ValueError for codes of other lists."""
+    width = self.index.sa_code_size()
+    if codes.size != rows * width:
+      raise ValueError(f"{codes.size} bytes for {rows} rows, expected {width} bytes per row")
+    codes = codes.reshape([rows, width])
+    # A code begins with the number of its list, the lowest byte first. FAISS does not check it.
+    places = 256 ** np.arange(self.index.coarse_code_size())
+    if rows and (codes[:, : len(places)] @ places).max() >= self.lists:
+      raise ValueError(f"a code names a list above {self.lists - 1}")
+    self.index.add_sa_codes(codes, np.arange(len(self), len(self) + rows))
 
   def add_all(self, rows: UnitRows, first: int = 0, show_progress_bar: bool = False) -> None:
     """Adds rows, whose ids are their positions after `first`."""
@@ -178,25 +203,46 @@ class InvertedLists:
     best = best_first(scores, ids)
     return Neighbors(best.scores[:, :k], best.rows[:, :k])
 
-  def similar(self, queries: np.ndarray, rows: UnitRows, lowest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns queries and rows, int64 [pairs] each, in this order, with an exact cosine of at least `lowest`."""
-    if not len(self):
-      return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    scores, ids = self.candidates(queries, _CANDIDATES)
-    query, place = np.nonzero((ids >= 0) & (scores >= lowest - _MARGIN))
-    candidates = ids[query, place]
-    is_close = cosines_of_pairs(queries[query], rows.take(candidates)) >= lowest
-    query, candidates = query[is_close], candidates[is_close]
-    order = np.lexsort([candidates, query])
-    return query[order], candidates[order]
+  def similar(
+    self, queries: np.ndarray, rows: UnitRows, lowest: float, keys: np.ndarray, keys_of_rows: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns for each query the first row that was found with its key and an exact cosine of at least `lowest`, or -1.
+
+    The second result says whether a row of another key is so similar. `keys` are of the queries, [m], `keys_of_rows` of
+    all rows, [n].
+    """
+    first, is_other = np.full(len(queries), -1), np.zeros(len(queries), bool)
+    waiting, count = np.arange(len(queries)), _CANDIDATES
+    while len(self) and waiting.size:
+      scores, ids = self.candidates(queries[waiting], count)
+      is_candidate = (ids >= 0) & (scores >= lowest - self.margin)
+      query, place = np.nonzero(is_candidate)
+      query, candidates = waiting[query], ids[query, place]
+      is_close = _cosines(queries, query, rows, candidates) >= lowest
+      has_key = keys_of_rows[candidates] == keys[query]
+      is_other[query[is_close & ~has_key]] = True
+      query, candidates = query[is_close & has_key], candidates[is_close & has_key]
+      order = np.lexsort([candidates, query])
+      found, places = np.unique(query[order], return_index=True)
+      first[found] = candidates[order][places]
+      # Where the last candidate is near enough, there may be more of them.
+      waiting = waiting[is_candidate[:, -1] & (first[waiting] < 0)]
+      count *= 4
+      if count > _MAX_CANDIDATES:
+        break
+    return first, is_other
 
   def tune(self, rows: UnitRows, lowest: float | None = None) -> None:
     """Sets `probes` by the exact nearest rows of sampled rows; with `lowest`, by the pairs that are so similar.
 
-    Without `lowest`, the rows are in the lists, and `recall` is measured.
+    Without `lowest`, the rows are in the lists, and `recall` is measured. With it, `margin` is: the codes of nearly all
+    of these pairs have a cosine of at least `lowest - margin`.
     """
-    sample = sample_of(len(rows))
+    sample = sample_of(len(rows), SAMPLE if lowest is not None else _HELD_OUT * SAMPLE)
     queries = rows.take(sample)
+    held_out = _are_held_out(queries)
+    if lowest is None and held_out.any():
+      sample, queries = sample[held_out], queries[held_out]
     exact = nearest(queries, rows, min(_NEIGHBORS + 1, len(rows)))
     query, place = np.nonzero(exact.rows != sample[:, np.newaxis])
     scores = exact.scores[query, place]
@@ -206,11 +252,27 @@ class InvertedLists:
       query, place = query[scores >= bound], place[scores >= bound]
     if len(query):
       ranks = self._ranks(queries, query, rows.take(exact.rows[query, place]))
-      self.probes = int(np.quantile(ranks, _RECALL, method="higher")) + 1
+      share = _RECALL if lowest is None else _LISTS_SHARE
+      self.probes = int(np.quantile(ranks, share, method="higher")) + 1
+    if lowest is not None and len(query):
+      few = np.linspace(0, len(query) - 1, min(_PAIRS, len(query))).astype(np.int64)
+      errors = self._errors(queries, query[few], rows, exact.rows[query, place][few])
+      self.margin = max(0.0, float(np.quantile(errors, _CANDIDATES_SHARE, method="higher")))
     if lowest is None:
+      # Of rows that the training did not see, as it does not see queries.
       found = self.search(queries, rows, exact.rows.shape[1])
       others = found.scores[:, min(1, found.scores.shape[1] - 1) :]  # the nearest row is the row itself
       self.recall = float(np.mean(others >= exact.scores[:, -1:] - _ROUNDING))
+
+  def _errors(self, queries, query, rows, others):
+    """Returns how much lower than the cosines of queries of these numbers and other rows the codes estimate them."""
+    ids, columns = np.unique(others, return_inverse=True)
+    lists = self.empty()
+    lists.add(rows.take(ids), np.arange(len(ids)))
+    scores, places = lists.candidates(queries, len(ids), self.lists)
+    estimates = np.empty_like(scores)
+    np.put_along_axis(estimates, places, scores, axis=1)
+    return _cosines(queries, query, rows, others) - estimates[query, columns]
 
   def _ranks(self, queries, query, others):
     """Returns how many centroids are nearer to the queries of these numbers than the centroids of other rows."""
@@ -219,3 +281,17 @@ class InvertedLists:
     np.put_along_axis(ranks, order, np.arange(self.lists)[np.newaxis], axis=1)
     _, lists = self.index.quantizer.search(others, 1)
     return ranks[query, lists[:, 0]]
+
+
+def _are_held_out(rows):
+  """Returns for rows [n, dim] whether they are held out, which their numbers decide: added rows change nothing."""
+  return np.fromiter((zlib.crc32(row) % _HELD_OUT == 0 for row in rows), bool, len(rows))
+
+
+def _cosines(queries, query, rows, others):
+  """Returns the cosines of queries of these numbers and rows of these positions, float32 [m]."""
+  parts = [np.empty(0, np.float32)]
+  for start in range(0, len(query), _BLOCK):
+    part = slice(start, start + _BLOCK)
+    parts.append(cosines_of_pairs(queries[query[part]], rows.take(others[part])))
+  return np.concatenate(parts)

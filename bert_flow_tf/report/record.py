@@ -251,7 +251,7 @@ def _spec(name: str, scores: Mapping[str, Any]) -> TaskSpec:
   of_split = scores[split]
   if "majority" in of_split:
     return dataclasses.replace(spec, name=name, eval_split=split)
-  first = next(iter(of_split.values()))
+  first = next(iter(of_split.values()), {})
   metric = "auc" if "auc" in first else "correlation"
   if "participation_ratio" in first:  # which stands in place of scores without gold
     split = None

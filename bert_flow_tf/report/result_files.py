@@ -37,7 +37,7 @@ def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument:
   # A run's results are replaced by the same task's only.
   others = saved - set(tasks)
   if others:
-    names = ", ".join(sorted(others))
+    names = ", ".join(sorted(map(str, others)))
     raise ConfigError(f"{argument}: {folder} has results of {names}; choose another folder", argument)
 
 

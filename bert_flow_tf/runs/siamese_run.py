@@ -19,6 +19,7 @@ from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
 from bert_flow_tf.io import checksums, files
+from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.report import result_files, sentences
@@ -105,8 +106,8 @@ class SiameseRun:
       return
     pooling = self._embedding.model_arguments()
     for name, value in self.facts.get("embedding", {}).items():
-      if name != "max_seq_length" and pooling[name] != value:
-        raise ConfigError(f"{name}={pooling[name]}: {self._folder} was trained with {name}={value}", argument=name)
+      if name != "max_seq_length" and pooling.get(name) != value:
+        raise ConfigError(f"{name}={pooling.get(name)}: {self._folder} was trained with {name}={value}", argument=name)
 
   def _embed(self, *sets):
     """Returns the embeddings of pairs, without flow and low_dim; from an earlier call if it had all sentences."""
@@ -224,6 +225,9 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
   if not path.exists():
     return {}
   try:
-    return checksums.opened(files.read_json(path))
+    facts = checksums.opened(files.read_json(path))
+    if not is_integer(facts.get("step"), 0) or not isinstance(facts.get("embedding", {}), dict):
+      raise ValueError("expected an integer as step, and an object as embedding")
+    return facts
   except (OSError, ValueError, TypeError) as error:
     raise ConfigError(f"{path} cannot be read ({error}); remove it, or train again") from error

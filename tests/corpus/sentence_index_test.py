@@ -17,8 +17,10 @@ from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
+from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.neighbors.duplicates import unread_keys
+from bert_flow_tf.neighbors.inverted_lists import InvertedLists
 from run_scripts import run_dedupe, run_search
 from tests.corpus.toy import Model, vector
 from tests.neighbors.nearest_test import ROUNDING, all_cosines
@@ -352,3 +354,111 @@ def test_two_runs_do_not_write_one_index(tmp_path):
   with owned(folder / "index", "vectors"), rejected(ConfigError, "vectors", match="another run"):
     index_vectors(str(folder))
   assert content(folder) == before
+
+
+def test_a_damaged_index_with_right_checksums_is_one_sentence(tmp_path):
+  """As another program, or a hand, may write it."""
+  rows = np.random.default_rng(0).normal(size=[300, 4]).astype(np.float32)
+  SentenceIndex.build(rows).save(tmp_path / "whole")
+  state = json.loads((tmp_path / "whole/index/index.json").read_text())
+  code = (tmp_path / "whole/index/00000.codes").read_bytes()
+  damages = {
+    "vectors.npy": [rows[:200], rows[:, :3], rows.reshape(300, 2, 2), rows.astype(object), rows.astype(str)],
+    "index/00000.codes": [code[:-1], b"\xff" + code[1:], b""],
+    "index/centroids.faiss": [b"", b"IwSq" + bytes(40), b"not an index"],
+  }
+  for name, contents in damages.items():
+    for content in contents:
+      folder = shutil.copytree(tmp_path / "whole", tmp_path / "damaged", dirs_exist_ok=True)
+      if isinstance(content, np.ndarray):
+        np.save(folder / name, content)
+      else:
+        (folder / name).write_bytes(content)
+      part = state["parts"][0] | {"sha256": checksums.of_file(folder / "index/00000.codes")}
+      values = state | {"parts": [part], "centroids": checksums.of_file(folder / "index/centroids.faiss")}
+      (folder / "index/index.json").write_text(json.dumps(checksums.sealed(values)))
+      with pytest.raises(DataError, match=name.rpartition("/")[2]) as error:
+        SentenceIndex.load(folder)
+      assert "\n" not in str(error.value)
+  # A name outside the folder would be deleted, when its vectors are gone.
+  shutil.copytree(tmp_path / "whole", tmp_path / "damaged", dirs_exist_ok=True)
+  values = state | {"parts": [state["parts"][0] | {"codes": "../../other.codes"}]}
+  (tmp_path / "damaged/index/index.json").write_text(json.dumps(checksums.sealed(values)))
+  with rejected(DataError, "vectors"):
+    SentenceIndex.load(tmp_path / "damaged")
+
+
+@needs_faiss
+@pytest.mark.parametrize("keep", [-1, 0.5, 0])
+def test_cut_vectors_are_no_index(tmp_path, keep):
+  SentenceIndex.build(np.random.default_rng(0).normal(size=[60, 4])).save(tmp_path)
+  content = (tmp_path / "vectors.npy").read_bytes()
+  (tmp_path / "vectors.npy").write_bytes(content[: keep if keep < 0 else int(len(content) * keep)])
+  with pytest.raises(DataError, match=r"vectors\.npy"):
+    SentenceIndex.load(tmp_path)
+
+
+def test_a_manifest_counts_no_further_than_its_files(tmp_path):
+  """A billion shards took minutes."""
+  embed(tmp_path / "vectors", SENTENCES[:9])
+  edit_json(tmp_path / "vectors/manifest.json", shards=10**9, sha256=None)
+  with rejected(ConfigError, "vectors", match="0 of 1000000000 shards"):
+    VectorFolder.open(str(tmp_path / "vectors"))
+
+
+@needs_faiss
+def test_a_run_in_place_of_another_is_indexed_anew(tmp_path):
+  """Its codes are written over no other's, and what was measured before does not stay."""
+  folder = tmp_path / "vectors"
+  embed(folder / "a")
+  kept = embed(folder / "b", [f"kept {number}" for number in range(60)])
+  index_vectors(str(folder))
+  shutil.rmtree(folder / "a")
+  added = embed(folder / "c", [f"added {number}" for number in range(70)])
+  index = index_vectors(str(folder))
+  assert index.search(np.concatenate([kept, added]), 1).rows[:, 0].tolist() == list(range(130))
+  codes = [part["codes"] for part in json.loads((folder / "index/index.json").read_text())["parts"]]
+  assert len(set(codes)) == len(codes) == len(list((folder / "index").glob("*.codes")))
+
+
+@needs_faiss
+def test_what_was_measured_is_measured_again(tmp_path, monkeypatch):
+  folder = tmp_path / "vectors"
+  embed(folder / "a")
+  index_vectors(str(folder))
+  before = json.loads((folder / "index/index.json").read_text())
+  embed(folder / "b", ["one more"])
+
+  def tune(lists, rows, lowest=None):
+    lists.probes, lists.recall = 1, 0.125
+
+  monkeypatch.setattr(InvertedLists, "tune", tune)
+  assert before["recall"] != 0.125 and index_vectors(str(folder)).recall == 0.125
+  index = SentenceIndex.build(np.eye(4))
+  index._lists.recall = 0.5
+  index.add(np.ones([1, 4]))
+  assert index.recall == 0.125
+
+
+def test_vectors_with_nan_are_named(tmp_path):
+  embed(tmp_path / "vectors")
+  rows = np.load(tmp_path / "vectors/shard-00001-of-00005.npy")
+  rows[7, 2] = np.nan
+  np.save(tmp_path / "vectors/shard-00001-of-00005.npy", rows)
+  with rejected(DataError, "vectors", match="shard-00001-of-00005.npy, row 7 .*NaN"):
+    list(VectorFolder.open(str(tmp_path / "vectors")).rows.blocks())
+
+
+@needs_faiss
+def test_an_index_of_another_encoder_is_not_searched(tmp_path):
+  embed(tmp_path / "vectors")
+  index_vectors(str(tmp_path / "vectors"))
+  shutil.move(tmp_path / "vectors/index", tmp_path / "index")
+  shutil.rmtree(tmp_path / "vectors")
+  for model, encoder in ((Model(), "other"), (Wide(), "toy")):
+    embed(tmp_path / encoder, encoder=encoder, model=model)
+    shutil.copytree(tmp_path / "index", tmp_path / encoder / "index")
+    with rejected(EncoderError, "vectors", match="of another encoder or calibration; delete it"):
+      SentenceIndex.load(tmp_path / encoder)
+  with rejected(EncoderError, "vectors", match="4 dimensions, and .* gives 8"):
+    SentenceIndex.build(np.eye(4)).check_model(types.SimpleNamespace(name="wide", output_dim=8))

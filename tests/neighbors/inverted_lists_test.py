@@ -99,3 +99,35 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
   monkeypatch.setitem(__import__("sys").modules, "faiss", None)
   with rejected(ConfigError, "index", match=r"bert-flow-tf\[search\]"):
     near_duplicates(np.ones([2, 3]), index=IVF)
+
+
+def test_candidates_are_as_many_as_dense_rows_need():
+  """Among rows that are all similar, codes of 2 bits order hundreds before a near-duplicate."""
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rng = np.random.default_rng(0)
+  center = np.full(64, 1 / 8)
+  rows = (center + 0.35 * rng.normal(size=[3000, 64]) / 8).astype(np.float32)
+  threshold = 0.93
+  kept = np.flatnonzero(near_duplicates(rows, threshold, index=IVF) == np.arange(len(rows)))
+  close = np.triu(all_cosines(rows[kept], rows[kept]) >= threshold + ROUNDING, 1)
+  missed = np.count_nonzero(close.any(axis=0))
+  assert missed <= 0.005 * (missed + len(rows) - len(kept))
+
+
+def test_recall_is_that_of_new_queries():
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  array = np.random.default_rng(0).normal(size=[6000, 16]).astype(np.float32)
+  rows = UnitRows([array[:4000]], 16)
+  seen = []
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  lists.search, search = lambda queries, *others: seen.append(queries) or search(queries, *others), lists.search
+  lists.tune(rows)
+  # No row that decided the centroids is counted.
+  assert len(seen[0]) > 300 and inverted_lists._are_held_out(seen[0]).all()
+  queries = UnitRows([array[4000:]], 16).take(np.arange(2000))
+  cosines = all_cosines(queries, array[:4000])
+  lowest = -np.sort(-cosines, axis=1)[:, 9:10]
+  found = search(queries, rows, 10).scores >= lowest - ROUNDING
+  # Three standard errors of some 500 and of 2,000 queries.
+  assert abs(np.mean(found) - lists.recall) < 0.01

@@ -11,7 +11,7 @@ from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
 from bert_flow_tf.encoder.pooling import DECLARED_NAMES
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, is_text
 from bert_flow_tf.io.files import Json
 
 # Files of sentence-transformers: the list of modules, the declaration of the whole model, and the declarations of its
@@ -93,7 +93,9 @@ class Declared:
     return prompt
 
   def check_prompt(self, prompt: str) -> None:
-    """Raises an EncoderError for a prompt whose tokens are not to be pooled."""
+    """Raises an EncoderError for a prompt that is no text, or whose tokens are not to be pooled."""
+    if not is_text(prompt):
+      raise EncoderError(f"prompt={prompt!r}: expected text, which UTF-8 can hold", argument="prompt")
     if prompt and not self.pools_prompt:
       raise EncoderError(
         f"prompt={prompt!r}: {self.source} declares include_prompt false, a pooling without the tokens of the prompt, "
@@ -178,11 +180,15 @@ def _declared_pooling(path):
   """
   values = read_json(path)
   # Newer versions name the modes; the others have a flag for each.
-  modes = values.get("pooling_mode", [])
+  modes = values.get("pooling_mode") or []
   if isinstance(modes, str):
     modes = [modes]
+  if not isinstance(modes, list) or not all(map(is_text, modes)):
+    raise _wrong(path, "pooling_mode", modes, "the name of a pooling, or a list of names")
+  if not isinstance(values.get("include_prompt", True), bool):
+    raise _wrong(path, "include_prompt", values["include_prompt"], "true or false")
   flags = [key for key, on in values.items() if key.startswith("pooling_mode_") and on]
-  names = list(map(str, modes)) + [flag.removeprefix("pooling_mode_") for flag in flags]
+  names = modes + [flag.removeprefix("pooling_mode_") for flag in flags]
   name = " and ".join(names) or "none"
   pools_prompt = values.get("include_prompt") is not False
   if name in DECLARED_NAMES:
@@ -199,14 +205,13 @@ def declared_of_model(folder: pathlib.Path) -> Json:
   texts = {}
   if isinstance(prompts, dict):
     texts = {name: text or "" for name, text in prompts.items()}
-  if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in texts.values()):
-    raise EncoderError(f"{path}: prompts is {str(prompts)[:40]}, expected texts by their names; download it again")
-  if default is not None and default not in texts:
-    names = ", ".join(texts) or "none"
-    raise EncoderError(f"{path}: default_prompt_name is {default!r}, expected one of the prompts ({names})")
+  if not isinstance(prompts, dict) or not all(map(is_text, texts.values())):
+    raise _wrong(path, "prompts", prompts, "texts in UTF-8 by their names")
+  if default is not None and default not in list(texts):
+    raise _wrong(path, "default_prompt_name", default, f"one of the prompts ({', '.join(texts) or 'none'})")
   truncate_dim = values.get("truncate_dim")
-  if truncate_dim is not None and not is_integer(truncate_dim, 1):
-    raise EncoderError(f"{path}: truncate_dim is {truncate_dim!r}, expected a positive integer; download it again")
+  if truncate_dim is not None and not (is_integer(truncate_dim, 1) and truncate_dim <= _UNLIMITED):
+    raise _wrong(path, "truncate_dim", truncate_dim, "a positive integer")
   similarity = values.get("similarity_fn_name")
   if similarity not in (None, "cosine"):
     logging.warning("%s: similarity_fn_name is %s; similarities are cosines here", path, similarity)
@@ -247,5 +252,10 @@ def _length(folder, path, length):
   if isinstance(length, float) and length.is_integer():
     length = int(length)  # 1e30, which stands for no limit
   if not is_integer(length, 3):
-    raise EncoderError(f"{path}: {key} is {length!r}, expected an integer of at least 3; download it again")
+    raise _wrong(path, key, length, "an integer of at least 3")
   return min(int(length), _UNLIMITED)
+
+
+def _wrong(path, key, value, expected):
+  """Returns the error of a value in a file."""
+  return EncoderError(f"{path}: {key} is {repr(value)[:60]}, expected {expected}; download it again")

@@ -21,6 +21,7 @@ from bert_flow_tf.encoder.kinds import PREFIXED, STATIC, TRANSFORMER, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums
+from bert_flow_tf.io.files import check_path
 
 _PACKAGED = {"mini": pathlib.Path(__file__).parents[1] / "pretrained" / "mini"}
 # The models of the paper's tables (uncased) and their cased twins, by the hub's name without "google-bert/".
@@ -95,6 +96,7 @@ def check_name(name: str) -> None:
   if kind.has_only_vectors:
     return
   path = os.path.expanduser(rest)
+  check_path(path, "model")
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
   if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
     return

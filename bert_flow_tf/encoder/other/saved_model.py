@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import hashlib
 import os
-import pathlib
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -26,7 +25,7 @@ from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
 from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import Json, read_json
+from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.io.forks import check_not_forked
 
 # The files that decide its vectors.
@@ -173,7 +172,7 @@ class SavedModelEncoder(VectorEncoder):
 def _find(name):
   """Returns the folder of a SavedModel."""
   _, rest = split_name(name)
-  path = pathlib.Path(os.path.expanduser(rest))
+  path = check_path(os.path.expanduser(rest), "model")
   problem = ""
   if not rest or not path.exists():
     problem = "no such folder"

@@ -23,6 +23,7 @@ from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import WORDPIECE, FolderTokenizer
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
+from bert_flow_tf.encoder.text.vocabulary_files import check_backend
 from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
@@ -37,8 +38,6 @@ _MODEL2VEC_LENGTH = 512
 # Stands at both ends of a text, as [CLS] and [SEP] do, and counts for nothing.
 _EDGE = "[end of text]"
 _EDGES = 2
-# Letters that few vocabularies have.
-_RARE = "\ua66e \U00013000"
 _SAVE_AGAIN = "save or download the model again"
 
 
@@ -249,7 +248,7 @@ def _read_tokenizer(path):
   """Returns the backend of a tokenizer.json."""
   try:
     backend = tokenizers.Tokenizer.from_file(str(path))
-    backend.encode(_RARE, add_special_tokens=False)  # fails without a token for what is in no vocabulary
+    check_backend(backend)
     if not backend.get_vocab_size():
       raise ValueError("no tokens")
     return backend

@@ -16,6 +16,7 @@ from bert_flow_tf.encoder.kinds import WORD_VECTORS
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.text.unread import is_silent
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import check_path
 from bert_flow_tf.progress import Progress
 
 AVERAGE = Pooling("avg", "words", (), 0)
@@ -151,6 +152,7 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
 
 def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:
   """Yields (number from 1, line without its end)."""
+  check_path(path, "model")
   try:
     with open(path, "rb") as file, Progress(os.path.getsize(path), show, "reading word vectors", "byte") as progress:
       done = 0

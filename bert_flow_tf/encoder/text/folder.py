@@ -11,7 +11,7 @@ import tokenizers
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, VOCABULARIES, EncoderFiles
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
-from bert_flow_tf.encoder.text.vocabulary_files import read_vocabulary
+from bert_flow_tf.encoder.text.vocabulary_files import check_backend, read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
 from bert_flow_tf.io.files import Json
@@ -107,6 +107,7 @@ class FolderTokenizer(SentenceTokenizer):
         backend = tokenizers.Tokenizer.from_file(str(path))
       else:
         backend = read_vocabulary(path, files.architecture, config)
+      check_backend(backend)
     except Exception as error:  # tokenizers raises Exception, conversions raise errors of many classes
       raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); download it again") from error
     specials = {}

@@ -17,6 +17,10 @@ from bert_flow_tf.encoder.transformer.families.architecture import Architecture
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 
+# Ids may have gaps, but none as large as this.
+_MIN_IDS, _IDS_PER_TOKEN = 1 << 16, 8
+# Letters that few vocabularies have.
+_RARE = "\ua66e \U00013000"
 _ALBERT, _MPNET = ARCHITECTURES["albert"], ARCHITECTURES["mpnet"]
 
 
@@ -42,6 +46,16 @@ def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Json
   if path.name == "vocab.json":
     return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space")))
   return _sentence_piece_backend(path, architecture, config)
+
+
+def check_backend(backend: tokenizers.Tokenizer) -> None:
+  """Raises an Exception if a backend cannot read all text, or an id is far above the number of tokens."""
+  # Lists of all ids are made, here and by `to_str`.
+  ids = backend.get_vocab(with_added_tokens=True)
+  token, largest = max(ids.items(), key=lambda item: item[1], default=("", 0))
+  if largest >= max(_MIN_IDS, _IDS_PER_TOKEN * len(ids)):
+    raise ValueError(f"token {token[:40]!r} has the id {largest}, of {len(ids)} tokens")
+  backend.encode(_RARE, add_special_tokens=False)  # fails without a token for what is in no vocabulary
 
 
 def word_piece_backend(

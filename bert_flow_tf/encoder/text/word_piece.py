@@ -16,13 +16,14 @@ from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, EncoderFiles
+from bert_flow_tf.encoder.settings import MAX_CHARS_PER_WORD
 from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, is_text
 from bert_flow_tf.io.files import Json
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
@@ -34,10 +35,13 @@ MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
 SPECIALS = dict(ARCHITECTURES[BERT].specials)
 # {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-  "tokenizer_class": (TOKENIZERS.__contains__, "BertTokenizer"),
-  _MAX_CHARS: (lambda value: is_integer(value, 1), "a positive integer"),
+  "tokenizer_class": (lambda value: is_text(value) and value in TOKENIZERS, "BertTokenizer"),
+  _MAX_CHARS: (
+    lambda value: is_integer(value, 1) and value <= MAX_CHARS_PER_WORD,
+    f"an integer from 1 to {MAX_CHARS_PER_WORD}",
+  ),
   **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
-  **dict.fromkeys(SPECIALS, (lambda value: isinstance(value, str), "a word piece")),
+  **dict.fromkeys(SPECIALS, (is_text, "a word piece")),
 }
 # Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
 _CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
@@ -210,7 +214,7 @@ class SentenceTokenizer:
 
   def check_ids(self, vocab_size: int) -> None:
     """Raises an EncoderError if a token has no word embedding in a model with `vocab_size` of them."""
-    largest = max(self.ids.values())
+    largest = len(self.vocab) - 1
     if largest >= vocab_size:
       raise EncoderError(
         f"{self.vocab_file}: token {self.vocab[largest]!r} has the id {largest}, and the model has {vocab_size} word "
@@ -269,7 +273,7 @@ def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = Fal
   for key, (is_allowed, expected) in _EXPECTED.items():
     value = config.get(key)
     if value is not None and not is_allowed(value) and not (any_class and key == "tokenizer_class"):
-      raise EncoderError(f"{path}: {key} is {value!r}, expected {expected}")
+      raise EncoderError(f"{path}: {key} is {repr(value)[:60]}, expected {expected}")
   return config
 
 

@@ -7,7 +7,7 @@ from bert_flow_tf.encoder.transformer.activations import ACTIVATIONS
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, check_model_type
 from bert_flow_tf.encoder.transformer.families.architecture import DEFAULTS, SIZES
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, is_number
 from bert_flow_tf.io.files import Json
 
 _TYPES = "type_vocab_size"
@@ -93,13 +93,13 @@ def check_config(path: pathlib.Path, values: Json) -> None:
   if known[architecture.key("hidden_size")] % known[heads]:
     raise EncoderError(f"{path}: {known[heads]} attention heads do not divide the width of the hidden states")
   act = architecture.key("hidden_act")
-  if known.get(act, architecture.default("hidden_act")) not in ACTIVATIONS:
+  if known.get(act, architecture.default("hidden_act")) not in list(ACTIVATIONS):
     expected = ", ".join(ACTIVATIONS)
     raise EncoderError(f"{path}: {act} is {str(known[act])[:40]!r}, expected one of {expected}")
   numbers = {"layer_norm_eps": 1, "initializer_range": 1000, **dict.fromkeys(architecture.dropouts.values(), 1)}
   for name, limit in numbers.items():
     value = known.get(architecture.key(name), 0.0)
-    if not isinstance(value, int | float) or not 0 <= value < limit:
+    if not is_number(value) or not 0 <= value < limit:
       expected = f"expected a number from 0 to below {limit} as {architecture.key(name)}"
       raise EncoderError(f"{path}: {expected}, got {str(value)[:40]}")
   for key, expected in _FIXED.items():

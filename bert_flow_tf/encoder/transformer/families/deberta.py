@@ -35,7 +35,7 @@ def _check_distances(path, values):
   terms = values.get("pos_att_type") or []
   if isinstance(terms, str):
     terms = [term.strip() for term in terms.lower().split("|")]
-  if sorted(map(str, terms)) != ["c2p", "p2c"]:
+  if not isinstance(terms, list) or sorted(map(str, terms)) != ["c2p", "p2c"]:
     raise EncoderError(f"{path}: pos_att_type is {values.get('pos_att_type')!r}, and only c2p with p2c is supported")
   buckets = values.get("position_buckets")
   if not is_integer(buckets, 4) or buckets > _MAX_BUCKETS:

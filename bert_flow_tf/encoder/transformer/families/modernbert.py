@@ -9,7 +9,7 @@ from bert_flow_tf.encoder.transformer.families.architecture import (
   Architecture,
 )
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, is_number
 
 # Keys that only its config.json has, with their defaults.
 _DEFAULTS = {
@@ -62,7 +62,7 @@ def _check_windows(path, values):
     if form != "default":
       raise EncoderError(f"{path}: rope_type of {kind} is {form!r}, and only 'default' is supported")
     theta = parameters.get("rope_theta", values.get(key, 1.0))
-    if isinstance(theta, bool) or not isinstance(theta, int | float) or not 0 < theta < _MAX_THETA:
+    if not is_number(theta) or not 0 < theta < _MAX_THETA:
       raise EncoderError(f"{path}: expected a positive number as {key} (rope_theta of {kind}), got {str(theta)[:40]}")
   heads = values["num_attention_heads"]
   if values["hidden_size"] // heads % 2:
