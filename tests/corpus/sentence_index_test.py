@@ -87,7 +87,8 @@ def test_keys_of_what_was_not_read(tmp_path, output, caplog):
   keys = VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
   np.testing.assert_array_equal(keys, unread_keys(Reader(), SENTENCES))
   assert keys.min() == -1 and len(np.unique(keys)) == 2 + sum(text[-3] == "2" and "0" not in text for text in SENTENCES)
-  (tmp_path / "vectors/shard-00004-of-00005.unread.txt").write_text("7\n" * 50)
+  flip = tmp_path / "vectors/shard-00004-of-00005.unread.txt"
+  flip.write_bytes(flip.read_bytes().replace(b"1", b"2"))
   with rejected(DataError, "vectors", match="unread.txt: damaged"):
     VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
   # Folders of version 0.2 have none.
@@ -338,7 +339,7 @@ def test_search_asks_the_index_that_it_is_told_to(tmp_path, monkeypatch):
   monkeypatch.setattr(run_search, "index_search", lambda index: "ivf")
   found = {}
   for index in ("exact", "ivf", "auto"):
-    names = ("init_checkpoint", "model", "flow_folder", "model_cache_dir")
+    names = ("init_checkpoint", "model", "flow_folder", "model_cache_dir", "query_prompt")
     settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index=index, **dict.fromkeys(names))
     monkeypatch.setattr(run_search, "FLAGS", settings)
     found[index] = run_search.vector_corpus(1).find
