@@ -107,7 +107,7 @@ def test_both_names_are_taken():
     bert_flow_tf.search,
   ]
   names = {function.__qualname__ for function in functions if not hasattr(function, "__wrapped__")}
-  assert names <= {"SentenceIndex.build"}
+  assert not names
   rows = np.eye(3)
   assert bert_flow_tf.near_duplicates(rows, show_progress=False).tolist() == [0, 1, 2]
   with rejected(ConfigError, "show_progress"):
