@@ -516,8 +516,8 @@ class SentenceModel:
     if truncate_dim is not None:
       check_counts(truncate_dim=truncate_dim)
       if calibrated and self.steps:
-        message = f"truncate_dim={truncate_dim}: the dimensions after {self.calibration_name} have no such order"
-        way = f"from_pretrained(name, truncate_dim={truncate_dim}) keeps the encoder's first ones, then fit"
+        message = f"truncate_dim={truncate_dim}: the dimensions of a calibrated embedding have no such order"
+        way = f"keep the encoder's first ones, by from_pretrained(name, truncate_dim={truncate_dim}), and fit again"
         raise ConfigError(f"{message}; {way}", argument="truncate_dim")
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_flow_tf.calibration.low_dim import LowDim
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter, revision
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.model import SentenceModel
 from tests.encoder import tiny
-from tests.model_test import ARGUMENTS, SENTENCES
+from tests.model_test import ARGUMENTS, POOLING, SENTENCES
 from tests.testing import rejected
 
 pytestmark = pytest.mark.packages
@@ -159,6 +160,8 @@ def test_revision_for_mteb_follows_from_everything_that_decides(model):
   models = [model, SentenceModel(encoder, other, **ARGUMENTS), SentenceModel(encoder, **ARGUMENTS)]
   models.append(SentenceModel(encoder, **{**ARGUMENTS, "max_seq_length": 9}))
   assert len({revision(each) for each in models}) == 4
+  steps = [SentenceModel(encoder, steps=[LowDim(groups)], **POOLING) for groups in (2, 3)]  # which have no name
+  assert len({revision(each) for each in (SentenceModel(encoder, **POOLING), *steps)}) == 3
   # sentence-transformers caches embeddings under this name.
   assert len({SentenceTransformersAdapter(each).model_card_data.base_model for each in models}) == 4
 

@@ -31,8 +31,6 @@ _SUPPORTED = {
   **dict.fromkeys(("processing_kwargs", "query_length", "document_length", "query_expansion"), (None, {})),
   **dict.fromkeys(("tokenizer_args", "processor_kwargs"), (None, {})),
 }
-
-
 # Roles of texts in a search, each with the names that its prompt may have, of which the first with a text counts.
 QUERY, DOCUMENT = "query", "document"
 _ROLES = {QUERY: (QUERY,), DOCUMENT: (DOCUMENT, "passage", "corpus")}
