@@ -61,21 +61,7 @@ def damages(folder: pathlib.Path, truncations: int, flips: int, seed: int = 0):
 
 
 # Values of every JSON type, of which few keys take more than one; None in place of a value removes the key.
-_VALUES = [
-  "null",
-  "true",
-  "-1",
-  "1e30",
-  "2147483648",
-  "1.5",
-  '""',
-  '"5"',
-  '"q\\ud83d"',
-  "[]",
-  '["gelu"]',
-  "[[1]]",
-  "{}",
-]
+_VALUES = ["null", "true", "-1", "1e30", '"q\\ud83d"', '["gelu"]']
 
 
 def json_types(folder: pathlib.Path, keys: dict[str, list[str]] | None = None):

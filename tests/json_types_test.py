@@ -115,7 +115,10 @@ _FILES = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=needs_faiss if name == "index" else ()) for name in _FILES])
+_MARKS = {"index": needs_faiss, "vectors": pytest.mark.slow, "a run, drawn again": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_MARKS.get(name, ())) for name in _FILES])
 def test_any_type_in_any_key(name, tmp_path):
   counts, wrong = run_types(_FILES[name], tmp_path, _KEYS)
   assert not wrong, f"{len(wrong)}: " + "\n".join(wrong[:9])

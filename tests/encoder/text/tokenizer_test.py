@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_o
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.text.odd_text import odd_texts
-from tests.testing import REPO, edit_json, shared
+from tests.testing import REPO, edit_json, rejected, shared
 
 pytestmark = pytest.mark.packages
 
@@ -253,3 +253,19 @@ def test_a_japanese_tokenizer_is_rejected(tmp_path):
     edit_json(folder / name, tokenizer_class="BertJapaneseTokenizer")
     with pytest.raises(EncoderError, match=f"{name}: .*BertJapaneseTokenizer"):
       load_tokenizer(folder)
+
+
+def test_added_tokens_have_the_rows_of_their_ids(tmp_path):
+  """In the order of numbers: 100 is behind 99."""
+  pieces = [*tiny.VOCABULARY, *(f"word{number}" for number in range(99 - len(tiny.VOCABULARY)))]
+  (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+  added = {"100": {"content": "yak", "lstrip": True}, "99": {"content": "gnu"}}
+  tokenizer = SentenceTokenizer(tmp_path / "vocab.txt", added_tokens_decoder=added)
+  assert tokenizer(["a gnu yak"])[0].tolist() == [2, 8, 99, 100, 3]
+  known = tokenizer.backend.get_added_tokens_decoder()
+  assert known[100].lstrip and not known[99].lstrip
+  plain = SentenceTokenizer(tmp_path / "vocab.txt", added_tokens_decoder=added | {"100": {"content": "yak"}})
+  assert plain.checksum != tokenizer.checksum
+  for wrong in ({"101": {"content": "yak"}}, {"99": {"content": "gnu"}, "7": {"content": "yak"}}):
+    with rejected(EncoderError, None, match="the next one"):
+      SentenceTokenizer(tmp_path / "vocab.txt", added_tokens_decoder=wrong)
