@@ -411,7 +411,7 @@ def test_a_manifest_counts_no_further_than_its_files(tmp_path):
 def test_a_run_in_place_of_another_is_indexed_anew(tmp_path):
   """Its codes are written over no other's, and what was measured before does not stay."""
   folder = tmp_path / "vectors"
-  embed(folder / "a")
+  embed(folder / "a", SENTENCES[:50])
   kept = embed(folder / "b", [f"kept {number}" for number in range(60)])
   index_vectors(str(folder))
   shutil.rmtree(folder / "a")
