@@ -32,6 +32,7 @@ from run_scripts import common_flags, help_page, runner, text_flags
 
 FLAGS = flags.FLAGS
 _MODEL = "static:mini"
+_REPORTS = (".tsv", ".jsonl")
 
 
 def define_flags() -> None:
@@ -67,7 +68,7 @@ def check_flags() -> None:
     FLAGS["model"].value = EncoderSettings().model  # a calibration removes its cone
   text_flags.check_text_flags()
   text_flags.check_output_file("report")
-  if FLAGS.report is not None and kind_of(FLAGS.report) not in (TSV, JSONL):
+  if FLAGS.report is not None and not FLAGS.report.lower().endswith(_REPORTS):
     raise ConfigError(f"report={FLAGS.report}: expected a name that ends in .tsv or .jsonl", "report")
   if FLAGS.dry_run:
     common_flags.reject(["output"], "has no use with dry_run, which writes no records; leave one out")
@@ -81,7 +82,7 @@ def check_output(paths: list[str]) -> None:
   for path in paths:
     if _is_same(FLAGS.report, path):
       raise ConfigError(f"report={FLAGS.report}: is the file of the records; expected another file", "report")
-  if FLAGS.report is not None and FLAGS.report == FLAGS.output:
+  if None not in (FLAGS.report, FLAGS.output) and os.path.realpath(FLAGS.report) == os.path.realpath(FLAGS.output):
     raise ConfigError(f"report={FLAGS.report}: is the output, too; expected another file", "report")
   if FLAGS.calibration is not None and any(_is_same(FLAGS.output, path) for path in paths):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
