@@ -42,10 +42,8 @@ def define_flags() -> None:
   flags.DEFINE_list("column", None, f"{text}numbers from 1. Default: sentence or text, else the only one.")
   help_page.put_under("column", "corpus")
   text_flags.define_vectors_flag("Compared in place of input; the output has the ids of those that are kept.")
-  text = (
-    "File of records, with --vectors a folder, which the input is compared with, too. They are not written; flags of "
-  )
-  flags.DEFINE_string("against", None, f"{text}columns hold for both files.")
+  text = "File of records, with --vectors a folder, which the input is compared with, too; they are not written. "
+  flags.DEFINE_string("against", None, f"{text}Flags of columns hold for both files.")
   help_page.put_under("against", "corpus")
   text_flags.define_index_flag()
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
@@ -66,6 +64,8 @@ def check_flags() -> None:
   text_flags.check_vectors_flags(["model", "init_checkpoint", "flow_folder"])
   if common_flags.given(["recipe", "calibration", "sentence_embedding_type"]) and not common_flags.given(["model"]):
     FLAGS["model"].value = EncoderSettings().model  # a calibration removes its cone
+  if FLAGS.column == []:
+    raise ConfigError("column: empty; expected a column, or leave the flag out", "column")
   text_flags.check_text_flags()
   text_flags.check_output_file("report")
   if FLAGS.report is not None and not FLAGS.report.lower().endswith(_REPORTS):
