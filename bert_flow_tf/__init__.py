@@ -16,6 +16,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 _PUBLIC = {
   "BertFlowError": "bert_flow_tf.errors",
   "Calibration": "bert_flow_tf.calibration.step",
+  "Duplicates": "bert_flow_tf.neighbors",
   "EncoderIdentity": "bert_flow_tf.encoder.identity",
   "EncoderLayer": "bert_flow_tf.encoder.layer",
   "FlowConfig": "bert_flow_tf.flow.config",

@@ -32,6 +32,7 @@ from run_scripts import common_flags, help_page, runner, text_flags
 
 FLAGS = flags.FLAGS
 _MODEL = "static:mini"
+_REPORTS = (".tsv", ".jsonl")
 
 
 def define_flags() -> None:
@@ -41,10 +42,8 @@ def define_flags() -> None:
   flags.DEFINE_list("column", None, f"{text}numbers from 1. Default: sentence or text, else the only one.")
   help_page.put_under("column", "corpus")
   text_flags.define_vectors_flag("Compared in place of input; the output has the ids of those that are kept.")
-  text = (
-    "File of records, with --vectors a folder, which the input is compared with, too. They are not written; flags of "
-  )
-  flags.DEFINE_string("against", None, f"{text}columns hold for both files.")
+  text = "File of records, with --vectors a folder, which the input is compared with, too; they are not written. "
+  flags.DEFINE_string("against", None, f"{text}Flags of columns hold for both files.")
   help_page.put_under("against", "corpus")
   text_flags.define_index_flag()
   flags.DEFINE_float("threshold", 0.9, "Smallest cosine of near-duplicates.", lower_bound=-1, upper_bound=1)
@@ -65,9 +64,11 @@ def check_flags() -> None:
   text_flags.check_vectors_flags(["model", "init_checkpoint", "flow_folder"])
   if common_flags.given(["recipe", "calibration", "sentence_embedding_type"]) and not common_flags.given(["model"]):
     FLAGS["model"].value = EncoderSettings().model  # a calibration removes its cone
+  if FLAGS.column == []:
+    raise ConfigError("column: empty; expected a column, or leave the flag out", "column")
   text_flags.check_text_flags()
   text_flags.check_output_file("report")
-  if FLAGS.report is not None and kind_of(FLAGS.report) not in (TSV, JSONL):
+  if FLAGS.report is not None and not FLAGS.report.lower().endswith(_REPORTS):
     raise ConfigError(f"report={FLAGS.report}: expected a name that ends in .tsv or .jsonl", "report")
   if FLAGS.dry_run:
     common_flags.reject(["output"], "has no use with dry_run, which writes no records; leave one out")
@@ -81,7 +82,7 @@ def check_output(paths: list[str]) -> None:
   for path in paths:
     if _is_same(FLAGS.report, path):
       raise ConfigError(f"report={FLAGS.report}: is the file of the records; expected another file", "report")
-  if FLAGS.report is not None and FLAGS.report == FLAGS.output:
+  if None not in (FLAGS.report, FLAGS.output) and os.path.realpath(FLAGS.report) == os.path.realpath(FLAGS.output):
     raise ConfigError(f"report={FLAGS.report}: is the output, too; expected another file", "report")
   if FLAGS.calibration is not None and any(_is_same(FLAGS.output, path) for path in paths):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "

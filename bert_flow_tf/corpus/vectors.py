@@ -76,10 +76,8 @@ class VectorFolder:
     """Returns the `unread_keys` of the texts, int64 [n]; an info in the log says if a file has none."""
     unknown = sum(file.unread is None for file in self.files)
     if unknown:
-      message = (
-        "%s: %s of %d without keys of what was not read, as version 0.2 wrote them: texts that differ in it count "
-      )
-      message += "as duplicates; embed them again to keep them"
+      message = "%s: %s of %d without keys of what was not read, as version 0.2 wrote them: texts that differ in it "
+      message += "alone count as duplicates; embed them again to keep them"
       logging.info(message, self.folder, counted(unknown, "shard"), len(self.files))
     return np.concatenate([file.unread_keys() for file in self.files])
 

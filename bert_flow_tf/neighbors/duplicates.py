@@ -172,11 +172,15 @@ def unread_keys(model: Any, texts: list[str]) -> np.ndarray | None:
   keys = np.full(len(texts), READ)
   for start in range(0, len(texts), CHUNK):  # as many tokens in memory as while they are embedded
     chunk = texts[start : start + CHUNK]
+    maybe_unknown = []
     for row, part in enumerate(model.unread(chunk), start):
       if part:
         digest = hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest()
         keys[row] = 1 + int.from_bytes(digest[:7], "little")
-    keys[start : start + CHUNK][~model.knows(chunk)] = UNKNOWN
+      if part or not any(map(str.isalnum, texts[row])):  # unknown punctuation is no part
+        maybe_unknown.append(row)
+    is_known = model.knows([texts[row] for row in maybe_unknown])
+    keys[np.array(maybe_unknown, np.int64)[~is_known]] = UNKNOWN
   return keys
 
 

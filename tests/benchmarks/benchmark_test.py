@@ -6,10 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import duplicates, measure, serving, static, step, tasks, training_step
+from benchmarks import dedupe_rates, duplicates, measure, serving, static, step, tasks, training_step
 from benchmarks.parts import Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.neighbors import find_duplicates
 from bert_flow_tf.training.settings import FlowSettings
 from tests.testing import REPO, run_python
 
@@ -102,3 +103,16 @@ def test_a_training_step_computes_the_same_without_padding(tmp_path):
   losses = [float(line.split("|")[5]) for line in text.splitlines() if "pairs |" in line]
   np.testing.assert_allclose(losses[:3], losses[0], atol=1e-5)
   assert "Padding: " in text
+
+
+def test_rates_of_dedupe_count_lost_groups_and_found_copies(tmp_path):
+  header = "rec_id, given_name, surname, street_number, address_1, suburb\n"
+  path = tmp_path / "dataset1.csv"
+  path.write_text(f"{header}rec-7-org, ann, hall, 1, high street, \nrec-7-dup-0, ann, hal, 1, high street, kew\n")
+  assert dedupe_rates.read_people([path]) == (["ann hall 1 high street", "ann hal 1 high street kew"], ["7", "7"])
+  texts, numbers = dedupe_rates.with_copies([*SENTENCES, "a dog"])
+  assert texts[:6] == SENTENCES and numbers == [*map(str, range(6)), "0", "5"]
+  assert all(abs(len(copy) - len(texts[int(row)])) == 1 for copy, row in zip(texts[6:], numbers[6:], strict=True))
+  # The second record is found, the third is a copy of another person, who is lost with it.
+  found = find_duplicates(np.eye(2)[[0, 0, 0, 1]], 0.9)
+  assert dedupe_rates.rates(found, ["a", "a", "b", "c"]) == ["4", "1 of 3", "100.0 %", "1 of 2"]

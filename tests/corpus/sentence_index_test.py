@@ -87,8 +87,8 @@ def test_keys_of_what_was_not_read(tmp_path, output, caplog):
   keys = VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
   np.testing.assert_array_equal(keys, unread_keys(Reader(), SENTENCES))
   assert keys.min() == -1 and len(np.unique(keys)) == 2 + sum(text[-3] == "2" and "0" not in text for text in SENTENCES)
-  flip = tmp_path / "vectors/shard-00004-of-00005.unread.txt"
-  flip.write_bytes(flip.read_bytes().replace(b"1", b"2"))
+  path = tmp_path / "vectors/shard-00004-of-00005.unread.txt"
+  path.write_text(path.read_text().replace("1", "2"))
   with rejected(DataError, "vectors", match="unread.txt: damaged"):
     VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
   # Folders of version 0.2 have none.

@@ -36,7 +36,7 @@ class Hasher:
     return np.array([np.random.default_rng(list(text[:2].encode())).normal(size=8) for text in texts])
 
   def unread(self, texts):
-    return [text[2:] for text in texts]
+    return [text if text.startswith("?") else text[2:] for text in texts]
 
   def knows(self, texts):
     return np.array([not text.startswith("?") for text in texts], bool)
