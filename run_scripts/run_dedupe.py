@@ -21,7 +21,7 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import Records, check_columns, read_records
-from bert_flow_tf.data.readers.text import JSONL, TEXT, TSV, kind_of
+from bert_flow_tf.data.readers.text import JSONL, TEXT, kind_of
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files

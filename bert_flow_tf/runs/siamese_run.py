@@ -226,7 +226,7 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
     return {}
   try:
     facts = checksums.opened(files.read_json(path))
-    if not is_integer(facts.get("step"), 0) or not isinstance(facts.get("embedding", {}), dict):
+    if not is_integer(facts.get("step", 0), 0) or not isinstance(facts.get("embedding", {}), dict):
       raise ValueError("expected an integer as step, and an object as embedding")
     return facts
   except (OSError, ValueError, TypeError) as error:
