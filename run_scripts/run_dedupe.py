@@ -24,7 +24,6 @@ from bert_flow_tf.data.readers.records import Records, check_columns, read_recor
 from bert_flow_tf.data.readers.text import JSONL, TEXT, kind_of
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.io import files
 from bert_flow_tf.neighbors import Duplicates, find_duplicates, rows_with_text
 from bert_flow_tf.neighbors.duplicates import duplicates_of_rows
 from bert_flow_tf.progress import counted
@@ -185,8 +184,8 @@ def log_counts(duplicates: Duplicates, name: str, against: int, records: int, no
   """Logs how many of a number of records are kept and left out; `notes` are further counts."""
   dropped, unread = len(duplicates.dropped), len(duplicates.differently_unread)
   if unread:
-    message = "%s kept although as similar to another, as they differ in parts that the encoder does not read: behind "
-    message += "its largest number of tokens (--max_seq_length), unknown to its vocabulary, or without weight"
+    message = "%s kept although as similar to another, as they differ in numbers, or in what the encoder does not "
+    message += "read: behind its last token (--max_seq_length), unknown to its vocabulary, or without weight"
     logging.warning(message, counted(unread, name))
   counts = [f"{counted(records - dropped, name)} of {records} kept", *notes]
   if against:
@@ -206,8 +205,7 @@ def write(content: bytes, duplicates: Duplicates, record: Callable[[int], tuple]
       original = record(int(duplicates.originals[row]))
       cosine = round(float(duplicates.cosines[row]), 6)
       lines.append((*values, *original, cosine, duplicates.reason(row)))
-    files.write_bytes(os.path.realpath(FLAGS.report), _table(lines).encode("utf-8", "backslashreplace"))
-    logging.info("wrote %s", FLAGS.report)
+    text_flags.write_file(FLAGS.report, _table(lines).encode("utf-8", "backslashreplace"))
   if not FLAGS.dry_run:
     text_flags.write_output(content)
 

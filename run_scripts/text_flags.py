@@ -157,11 +157,16 @@ def write_output(content: bytes) -> None:
   if FLAGS.output in _STANDARD_OUTPUT:
     use_utf8(sys.stdout)
     help_page.show(content.decode("utf-8").removesuffix("\n"))
-  if FLAGS.output.lower().endswith(".gz"):
+  write_file(FLAGS.output, content)
+
+
+def write_file(path: str, content: bytes) -> None:
+  """Writes a file, atomically, or to a pipe or device; gzipped if the name ends in .gz."""
+  if path.lower().endswith(".gz"):
     content = gzip.compress(content, mtime=0)
-  if _is_stream(FLAGS.output):
-    with open(FLAGS.output, "ab") as file:
+  if _is_stream(path):
+    with open(path, "ab") as file:
       file.write(content)
   else:
-    files.write_bytes(os.path.realpath(FLAGS.output), content)  # a link stays
-  logging.info("wrote %s", FLAGS.output)
+    files.write_bytes(os.path.realpath(path), content)  # a link stays
+  logging.info("wrote %s", path)

@@ -86,7 +86,8 @@ def embed_shard(
     for row, error in failed.items():
       failures[start + row] = " ".join(str(error).split())
     update(len(window))
-  shard = dataclasses.replace(shard, unread=unread_keys(model, [record.text for record in records]))
+  if hasattr(model, "unread"):
+    shard = dataclasses.replace(shard, unread=unread_keys(model, [record.text for record in records]))
   if not failures:
     return shard, vectors
   # Leave the failures out.

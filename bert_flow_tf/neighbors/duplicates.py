@@ -1,10 +1,12 @@
 """Near-duplicates by cosine: each row is compared with the rows that are kept before it, or with an index of them.
 
-Two texts are near-duplicates if their cosine reaches the threshold and what the encoder does not read of them is equal.
+Two texts are near-duplicates if their cosine reaches the threshold, their numbers are equal, and so is what the encoder
+does not read of them: "Order 4711" and "Order 4712" are nearly one embedding, and two orders.
 """
 
 import dataclasses
 import hashlib
+import re
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,8 +26,9 @@ from bert_flow_tf.progress import Progress, either_name
 # Rows whose near-duplicates are looked for at once, and kept rows that they are compared with at once.
 _ROWS, _COLUMNS = 1024, 4096
 EQUAL, NEAR = "equal", "near"
-# Keys of unread parts: of a text that is read, and of one of which nothing is known; others are positive.
+# Keys of numbers and unread parts: of a text without any, and of one of which nothing is known; others are positive.
 READ, UNKNOWN = 0, -1
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Duplicates:
     cosines: cosine of each row and its original, 1 for a kept row; float32 [n].
     is_equal: whether a row is dropped because its text is equal to its original's; bool [n].
     incomparable: rows of zeros, of blank texts and of texts of which the encoder knows nothing, which are kept; int64.
-    differently_unread: rows that are kept although a kept row before them is so similar, because the parts of the two
-      texts that the encoder does not read (cut off, unknown or without weight) differ; int64.
+    differently_unread: rows that are kept although a kept row before them is so similar, because the two texts differ
+      in numbers, or in parts that the encoder does not read (cut off, unknown or without weight); int64.
   """
 
   originals: np.ndarray
@@ -101,8 +104,9 @@ def find_duplicates(
   """Returns which rows are near-duplicates: their cosine with a kept row before them is at least `threshold`.
 
   Rows are kept in their order: one is dropped only if a kept row before it is so similar. A row of zeros or of a blank
-  text has no duplicates. With `model`, texts of which the encoder knows nothing have none, and other texts have them
-  only if the parts are equal that the encoder does not read: cut off, unknown to its vocabulary or without weight.
+  text has no duplicates. With `texts`, those with other numbers are no duplicates. With `model`, texts of which the
+  encoder knows nothing have none, and other texts have them only if the parts are equal that the encoder does not read:
+  cut off, unknown to its vocabulary or without weight.
 
       found = find_duplicates(None, texts=texts, model=model)
       [texts[row] for row in found.kept]
@@ -111,7 +115,7 @@ def find_duplicates(
     embeddings: n embeddings, [n, dim]; None for those of the texts by the model.
     threshold: smallest cosine of a near-duplicate, -1 to 1.
     show_progress_bar: see `search_embeddings`.
-    texts: the n sentences, to know the blank ones, whose embeddings are equal, and equal ones; None without.
+    texts: the n sentences, to know blank and equal ones, and their numbers; None without.
     model: the `SentenceModel` of the embeddings, to know what it reads of the texts; None without.
     index: "exact" compares every pair; "ivf" looks into inverted lists of FAISS, misses a few near-duplicates, whose
       share is measured and logged, and names a kept row that need not be the first; "auto" is "ivf" where every pair
@@ -143,7 +147,7 @@ def find_duplicates(
     raise DataError(f"texts: {len(sentences)} for {len(rows)} embeddings; expected as many", argument="texts")
   if not is_integer(against, 0) or against > len(rows):
     raise ConfigError(f"against={against}: expected a number of rows, 0 to {len(rows)}", argument="against")
-  if model is not None and sentences is not None:
+  if sentences is not None:
     keys = unread_keys(model, sentences)
   return duplicates_of_rows(
     rows, lowest, index, show_progress_bar, sentences, keys, against=against, allow_unrelated=allow_unrelated
@@ -162,23 +166,27 @@ def _embedded(model, texts, batch_size, show_progress_bar):
   return UnitRows([check_rows(vectors)], vectors.shape[1]).select(places[first])
 
 
-def unread_keys(model: Any, texts: list[str]) -> np.ndarray | None:
-  """Returns keys of the parts of texts that a model does not read, int64 [n]; equal ones for equal parts.
+def unread_keys(model: Any, texts: list[str]) -> np.ndarray:
+  """Returns keys of the numbers of texts and of the parts that a model does not read, int64 [n]; equal for equal ones.
 
-  READ for all of a text, UNKNOWN for nothing. None for a model without `unread`, as one of another package.
+  READ without both, UNKNOWN for a text of which the model knows nothing. A model without `unread`, as None or one of
+  another package, counts as reading all.
   """
-  if not hasattr(model, "unread"):
-    return None
+  reads_all = not hasattr(model, "unread")
   keys = np.full(len(texts), READ)
   for start in range(0, len(texts), CHUNK):  # as many tokens in memory as while they are embedded
     chunk = texts[start : start + CHUNK]
+    parts = [""] * len(chunk) if reads_all else model.unread(chunk)
     maybe_unknown = []
-    for row, part in enumerate(model.unread(chunk), start):
-      if part:
-        digest = hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest()
+    for row, part in enumerate(parts, start):
+      different = " ".join([*_NUMBER.findall(texts[row]), part])
+      if different:
+        digest = hashlib.sha256(different.encode("utf-8", "surrogatepass")).digest()
         keys[row] = 1 + int.from_bytes(digest[:7], "little")
       if part or not any(map(str.isalnum, texts[row])):  # unknown punctuation is no part
         maybe_unknown.append(row)
+    if reads_all:
+      continue
     is_known = model.knows([texts[row] for row in maybe_unknown])
     keys[np.array(maybe_unknown, np.int64)[~is_known]] = UNKNOWN
   return keys

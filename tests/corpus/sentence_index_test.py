@@ -86,7 +86,8 @@ def test_keys_of_what_was_not_read(tmp_path, output, caplog):
   embed(tmp_path / "vectors", model=Reader(), output=output)
   keys = VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
   np.testing.assert_array_equal(keys, unread_keys(Reader(), SENTENCES))
-  assert keys.min() == -1 and len(np.unique(keys)) == 2 + sum(text[-3] == "2" and "0" not in text for text in SENTENCES)
+  known = [text for text in SENTENCES if text[-3] != "2" or "0" not in text]
+  assert keys.min() == -1 and len(np.unique(keys)) == 1 + len(known)  # each has another number
   path = tmp_path / "vectors/shard-00004-of-00005.unread.txt"
   path.write_text(path.read_text().replace("1", "2"))
   with rejected(DataError, "vectors", match="unread.txt: damaged"):
