@@ -8,6 +8,7 @@ import fsspec
 import numpy as np
 import pytest
 
+from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters, with_names
@@ -102,6 +103,24 @@ def test_the_same_run_resumes(tmp_path):
   written = json.loads((tmp_path / "out/manifest.json").read_text())
   assert written["complete"] and written["counters"] == {"read": 25} and written["inputs"][0]["records"] == 25
   assert begin(tmp_path)[1] == index
+
+
+def test_a_run_that_was_killed_between_its_two_files_resumes(tmp_path, monkeypatch):
+  write, written = shards._write_json, []
+
+  def write_one(folder, name, values, names=()):
+    if written:
+      raise KeyboardInterrupt
+    written.append(name)
+    write(folder, name, values, names)
+
+  (tmp_path / "corpus.txt").write_text("a\nb\n")
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(shards, "_write_json", write_one)
+    begin(tmp_path)
+  assert len(names(tmp_path / "out")) == 1
+  _, index = begin(tmp_path)
+  assert index.records == 2 and names(tmp_path / "out") == ["index.json", "manifest.json"]
 
 
 def test_a_run_that_writes_nothing_leaves_no_folder(tmp_path):

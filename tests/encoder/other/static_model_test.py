@@ -162,6 +162,14 @@ def test_a_model_of_model2vec_that_sentence_transformers_lists_is_read_as_model2
   np.testing.assert_allclose(load(tmp_path).encode(TEXTS), unit(means(vectors())), atol=1e-5)
 
 
+def test_a_keras_file_with_a_layer_is_loaded(tmp_path):
+  layer = SentenceEncoder.from_pretrained(f"static:{save(tmp_path / 'model')}").as_layer()
+  text = tf.keras.Input([], dtype=tf.string)
+  tf.keras.Model(text, layer(text)).save(tmp_path / "model.keras")
+  loaded = tf.keras.models.load_model(tmp_path / "model.keras")
+  np.testing.assert_array_equal(loaded(tf.constant(TEXTS)), layer(tf.constant(TEXTS)))
+
+
 def test_model2vec_gives_the_same(tmp_path):
   model2vec = pytest.importorskip("model2vec")
   tensors = {"embeddings": vectors(), "mapping": np.arange(TOKENS)[::-1].copy(), "weights": np.linspace(0.5, 2, TOKENS)}
