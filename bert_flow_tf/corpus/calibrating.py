@@ -14,8 +14,9 @@ from absl import logging
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Calibration
-from bert_flow_tf.corpus.shards import MANIFEST
-from bert_flow_tf.corpus.vector_files import VectorFile, write_npy
+from bert_flow_tf.corpus.shards import MANIFEST, NPY, write_json
+from bert_flow_tf.corpus.vector_files import IDS, UNREAD, VectorFile, write_npy
+from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, write_text, writing
@@ -64,11 +65,15 @@ def fit_files(
 def apply_to_files(
   vectors: Sequence[str], calibration_folder: str, output: str, vectors_of: str | None = None
 ) -> dict[str, int]:
-  """Calibrates files of vectors to files of the same names; returns {file written now: number of vectors}."""
+  """Calibrates files of vectors to .npy files of the same names; returns {file written now: number of vectors}.
+
+  The folder of `bert-flow embed` becomes such a folder: it can be searched, deduplicated and indexed.
+  """
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
     calibration = load_calibration(folder)
   files = find_vector_files(vectors)
+  source = _folder_of_embed(vectors)
   _check_fits(calibration, folder, files, vectors_of)
   target = check_path(output, "output")
   if target.suffix == ".npy":
@@ -82,10 +87,12 @@ def apply_to_files(
   counts = {}
   with owned(target, "output"):
     for file in files:
-      name = file.path.name
+      name = _name_of_output(file)
       if not (target / name).exists():
         counts[name] = _write(target / name, file, calibration)
         logging.info("%s: %s", target / name, counted(counts[name], "vector"))
+    if source is not None:
+      _write_manifest(target, source, calibration, folder)
   return counts
 
 
@@ -95,6 +102,45 @@ def _write(path, file, calibration):
     write_npy(written, len(file), calibration.output_dim, map(calibration.transform, file.blocks()))
     file.copy_ids(path)  # before the vectors have their name: a named file always has its ids
   return len(file)
+
+
+def _name_of_output(file):
+  return file.path.with_suffix(f".{NPY}").name
+
+
+def _folder_of_embed(vectors):
+  """Returns the `VectorFolder` if the vectors are a folder of `bert-flow embed` without a calibration, else None."""
+  folder = os.path.expanduser(vectors[0])
+  if len(vectors) > 1 or not _is_of_embed(folder):
+    return None
+  source = VectorFolder.open(folder)
+  if source.embedder.get("calibration_sha256") is None:
+    return source
+  logging.warning("%s: its vectors are calibrated already; calibrated again, they cannot be searched", folder)
+  return None
+
+
+def _is_of_embed(folder):
+  """Returns whether a folder has a manifest of `bert-flow embed`, not of another program."""
+  with contextlib.suppress(OSError, ValueError, TypeError):
+    return "format_version" in read_json(pathlib.Path(folder, MANIFEST))
+  return False
+
+
+def _write_manifest(folder, source, calibration, calibration_folder):
+  """Writes the receipts and then the manifest, by which a folder is one of `bert-flow embed`."""
+  for file in source.files:
+    path = folder / _name_of_output(file)
+    names = [path.with_suffix(ending).name for ending in (f".{NPY}", IDS, UNREAD)]
+    names = [name for name in names if (folder / name).is_file()]
+    receipt = read_json(file.path.with_suffix(".json"))
+    receipt["bytes"] = {name: (folder / name).stat().st_size for name in names}
+    write_json(str(folder), path.with_suffix(".json").name, receipt, names)
+  embedder = {**source.manifest["settings"]["embedder"], "calibration_sha256": calibration_sha256(calibration_folder)}
+  settings = {"embedder": embedder, "dim": calibration.output_dim, "output_format": NPY}
+  about = {"name": calibration.name, "folder": os.path.abspath(calibration_folder)}
+  manifest = {**source.manifest, "settings": source.manifest["settings"] | settings, "calibration": about}
+  write_json(str(folder), MANIFEST, manifest)
 
 
 def _arrays(files):
@@ -134,7 +180,7 @@ def _open_output(folder, files, calibration_folder):
   """Creates the folder of the results, or checks that it belongs to an interrupted run of the same inputs."""
   stats: dict[str, list[int]] = {}
   for file in files:
-    name = file.path.name
+    name = _name_of_output(file)
     if name in stats:
       raise ConfigError(f"vectors: two files are called {name}; calibrate them into two folders", argument="vectors")
     stat = file.path.stat()
@@ -156,15 +202,15 @@ def _open_output(folder, files, calibration_folder):
 
 def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
-  paths: dict[pathlib.Path, None] = {}
+  paths: dict[pathlib.Path, VectorFile] = {}
   for name in vectors:
-    paths.update(dict.fromkeys(_expand(name)))
+    paths |= {file.path: file for file in _expand(name)}
   if not paths:
-    raise ConfigError(f"vectors={','.join(vectors)}: expected .npy files, got none", "vectors")
+    expected = "expected .npy files, or a folder of bert-flow embed"
+    raise ConfigError(f"vectors={','.join(vectors)}: {expected}, got none", "vectors")
   # Each file is opened once, so that a wrong one is an error before hours of work.
   files: list[VectorFile] = []
-  for path in paths:
-    file = VectorFile.of_npy(path)
+  for path, file in paths.items():
     file.check()
     files.append(file)
     if file.dim != files[0].dim:
@@ -173,20 +219,18 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
 
 
 def _expand(name):
+  """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
   name = os.path.expanduser(name)
   check_path(name, "vectors")
+  if _is_of_embed(name):
+    return VectorFolder.open(name).files
   if os.path.isdir(name):
     paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not of bert-flow embed
-      shards = read_json(pathlib.Path(name, MANIFEST))["shards"]
-      if 0 < len(paths) < int(shards):
-        message = f"vectors={name}: {len(paths)} of {shards} shards; the same bert-flow embed command makes the others"
-        raise ConfigError(message, "vectors")
-    return paths
+    return list(map(VectorFile.of_npy, paths))
   paths = list(map(pathlib.Path, glob.glob(name) or [name]))
   for path in paths:
     if not path.is_file():
       raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")
     if path.suffix != ".npy":
       raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
-  return sorted(paths)
+  return list(map(VectorFile.of_npy, sorted(paths)))

@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import numpy as np
 from absl import logging
@@ -61,16 +61,16 @@ class ShardFolder:
       _WRITERS[self.output](file, ids, vectors)
     if self.output == NPY:
       with self._writing(self.name(number, "ids.txt"), sizes) as file:
-        _write_lines(file, ids)
+        write_lines(file, ids)
     if shard.unread is not None and shard.unread.any():
       with self._writing(self.name(number, "unread.txt"), sizes) as file:
-        _write_lines(file, shard.unread.tolist())
+        write_lines(file, shard.unread.tolist())
     if shard.bad:
       lines = []
       for bad in shard.bad:
         lines.append("\t".join(map(_field, (bad.path, bad.line, bad.kind, bad.reason))))
       with self._writing(self.name(number, "tsv", "dead-letter"), sizes) as file:
-        _write_lines(file, lines)
+        write_lines(file, lines)
     # The receipt is last: it says that the other files are complete if they have these sizes. Their checksums are
     # compared once, when a run resumes.
     counters = _count(shard)
@@ -78,7 +78,7 @@ class ShardFolder:
     receipt: dict[str, object] = {"counters": counters, "bytes": sizes}
     if shard.unread is not None:
       receipt["unread"] = int(np.count_nonzero(shard.unread))
-    _write_json(self.folder, self.name(number, "json"), receipt, names)
+    write_json(self.folder, self.name(number, "json"), receipt, names)
     return counters
 
   def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:
@@ -154,7 +154,7 @@ class Manifest:
       index = build_index(paths, input_format, shard_size, shard_bytes)
       # The manifest first: a folder with an index alone would be rejected.
       self.write(index)
-      _write_json(self.folder, INDEX, dataclasses.asdict(index))
+      write_json(self.folder, INDEX, dataclasses.asdict(index))
       return index
     try:
       index = Index.from_json(values)
@@ -179,7 +179,7 @@ class Manifest:
       values["counters"] = counters
     values |= {"shards": len(index.shards), "records": index.records, "settings": self._settings, **self._about}
     values["inputs"] = list(map(vars, index.inputs))
-    _write_json(self.folder, MANIFEST, values)
+    write_json(self.folder, MANIFEST, values)
 
   @contextlib.contextmanager
   def lock(self) -> Iterator[None]:
@@ -241,7 +241,7 @@ def _read_json(folder, name):
     return checksums.opened(files.parse_json(file.read()))
 
 
-def _write_json(folder, name, values, names=()):
+def write_json(folder: str, name: str, values: dict[str, object], names: Sequence[str] = ()) -> None:
   """Writes JSON values with the checksums of them, and of the files `names`."""
   sealed = checksums.sealed(values, folder, names)
   with storage.writing(f"{folder}/{name}") as file:
@@ -253,7 +253,8 @@ def _field(value):
   return str(value).replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
-def _write_lines(file, lines):
+def write_lines(file: IO[bytes], lines: Iterable[object]) -> None:
+  """Writes each object as a line."""
   for line in lines:
     file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.corpus.shards import NPY
+from bert_flow_tf.corpus.shards import NPY, write_lines
 from bert_flow_tf.data.readers.binary import import_parquet
 from bert_flow_tf.data.readers.text import PARQUET
 from bert_flow_tf.errors import DataError, one_line
@@ -110,12 +110,21 @@ class VectorFile:
     _check(path, self.unread_checksum)
     return np.array(path.read_text(encoding="utf-8").split(), np.int64)
 
-  def copy_ids(self, path: pathlib.Path) -> None:
-    """Writes the ids next to a .npy file with other vectors for them; nothing if there are none."""
-    ids = self.path.with_suffix(IDS)
-    if ids.is_file():
-      with ids.open("rb") as source, writing(path.with_suffix(IDS)) as copy:
-        shutil.copyfileobj(source, copy)
+  def copy_ids(self, path: pathlib.Path) -> list[str]:
+    """Writes ids and keys next to a .npy file with other vectors for them; returns the names of the written files."""
+    written = []
+    for ending in (IDS, UNREAD):
+      source, copy = self.path.with_suffix(ending), path.with_suffix(ending)
+      if source.is_file():
+        with source.open("rb") as file, writing(copy) as copied:
+          shutil.copyfileobj(file, copied)
+      elif ending == IDS and self.path.suffix != f".{NPY}":  # the ids are in the file of the vectors
+        with writing(copy) as copied:
+          write_lines(copied, self.ids)
+      else:
+        continue
+      written.append(copy.name)
+    return written
 
   def check_shape(self) -> None:
     """Raises a DataError if the file has another number of vectors or dimensions; it reads no vector."""

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from bert_flow_tf.calibration.saving import load_calibration
-from bert_flow_tf.corpus import vector_files
+from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
+from bert_flow_tf.corpus import calibrating, vector_files
 from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
+from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.calibrate import fit_calibration
+from tests.corpus.sentence_index_test import FORMATS, Reader, embed
 from tests.testing import REPO, rejected
 
 DIM = 6
@@ -111,9 +113,49 @@ def test_interrupted_run_is_resumed(shards, tmp_path):
   np.save(folder / "shard-2.npy", draw(31, seed=1))
   with rejected(ConfigError, "output"):
     apply_to_files(*arguments)
-  (folder / "manifest.json").write_text('{"shards": 4}')  # of a run_embed that has not ended
-  with rejected(ConfigError, "vectors", "3 of 4 shards"):
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_a_folder_of_embed_stays_one(tmp_path, output, monkeypatch):
+  embed(tmp_path / "vectors", model=Reader(), output=output)
+  source = VectorFolder.open(str(tmp_path / "vectors"))
+  fitted = fit_files([source.folder], "whitening-3", str(tmp_path / "w"))
+  arguments = [source.folder], str(tmp_path / "w"), str(tmp_path / "out")
+  # A run that is killed before the manifest resumes.
+  with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    patch.setattr(calibrating, "_write_manifest", functools.partial(stop, KeyboardInterrupt))
     apply_to_files(*arguments)
+  with rejected(ConfigError, "vectors"):
+    VectorFolder.open(str(tmp_path / "out"))
+  assert apply_to_files(*arguments) == {}
+  found = VectorFolder.open(str(tmp_path / "out"))
+  found.check()
+  rows = np.concatenate([file[:] for file in source.files])
+  expected = fitted.transform(rows)
+  expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+  np.testing.assert_allclose(found.rows.take(np.arange(len(rows))), expected, atol=1e-6)
+  assert [found.id_of(row) for row in range(len(rows))] == [source.id_of(row) for row in range(len(rows))]
+  np.testing.assert_array_equal(found.unread_keys(), source.unread_keys())
+  assert found.embedder == source.embedder | {"calibration_sha256": calibration_sha256(tmp_path / "w")}
+  assert found.manifest["calibration"] == {"name": "whitening-3", "folder": str(tmp_path / "w")}
+  # Calibrated again, they are of two calibrations, which no model has.
+  fit_files([found.folder], "mean", str(tmp_path / "mean"))
+  apply_to_files([found.folder], str(tmp_path / "mean"), str(tmp_path / "twice"))
+  assert len(list((tmp_path / "twice").glob("*.npy"))) == 5
+  with rejected(ConfigError, "vectors"):
+    VectorFolder.open(str(tmp_path / "twice"))
+  # A run of embed that has not ended.
+  (tmp_path / "vectors/shard-00004-of-00005.json").unlink()
+  with rejected(ConfigError, "vectors", "4 of 5 shards"):
+    find_vector_files([source.folder])
+  # The manifest of another program.
+  np.save(tmp_path / "manifest.npy", rows)
+  (tmp_path / "manifest.json").write_text('{"shards": 4}')
+  assert [file.path.name for file in find_vector_files([str(tmp_path)])] == ["manifest.npy"]
+
+
+def stop(error, *arguments):
+  raise error
 
 
 def test_failed_file_leaves_nothing(shards, tmp_path):

@@ -106,7 +106,7 @@ def test_the_same_run_resumes(tmp_path):
 
 
 def test_a_run_that_was_killed_between_its_two_files_resumes(tmp_path, monkeypatch):
-  write, written = shards._write_json, []
+  write, written = shards.write_json, []
 
   def write_one(folder, name, values, names=()):
     if written:
@@ -116,7 +116,7 @@ def test_a_run_that_was_killed_between_its_two_files_resumes(tmp_path, monkeypat
 
   (tmp_path / "corpus.txt").write_text("a\nb\n")
   with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-    patch.setattr(shards, "_write_json", write_one)
+    patch.setattr(shards, "write_json", write_one)
     begin(tmp_path)
   assert len(names(tmp_path / "out")) == 1
   _, index = begin(tmp_path)

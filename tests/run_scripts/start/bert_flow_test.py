@@ -47,7 +47,7 @@ for words, text in json.load(sys.stdin):
     delattr(flags.FLAGS, name)
 print(json.dumps(results))
 """
-_WITHOUT_MODEL = ("eval --predictions", "export", "report", "serve-check", "index", "dedupe --vectors")
+_WITHOUT_MODEL = ("eval --predictions", "export", "report", "serve-check", "index", "dedupe --vectors", "calibrate")
 WRONG = {
   "fit --model=gpt2": "--model=gpt2",
   "fitt": "'fitt' is no command",
@@ -206,6 +206,15 @@ RIGHT |= {
   "search --vectors=prompted The_dog --top_k=5 --query_prompt=": "",
 }
 
+# Vectors are calibrated, and then searched.
+RIGHT |= {
+  "embed corpus.csv --column=text --output=plain --output_format=jsonl": "",
+  "calibrate --input=plain --calibration=mean --output=plain_mean": "",
+  "calibrate --input=plain --flow_folder=plain_mean --output=centered": "",
+  "search --vectors=centered The_dog --top_k=5": "",
+  "dedupe --vectors=centered --threshold=0.999": "",
+}
+
 if HAS_FAISS:
   RIGHT |= {
     "embed corpus.csv --column=text --id_column=id --output=vectors": "",
@@ -295,7 +304,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
   assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written |= {"prompted", "new.tsv", "people.jsonl"}
+  written |= {"prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
@@ -491,6 +500,18 @@ def test_prompts_of_corpus_and_queries(ran, model):
 
 
 @pytest.mark.skipif(not HAS_FAISS, reason="faiss-cpu is not installed: it is the extra search")
+def test_calibrated_vectors_are_searched(ran, model):
+  _, _, results = ran
+  rows = model.encode(SENTENCES)
+  center = rows.mean(axis=0)
+  cosines = all_cosines(model.encode(["The_dog"]) - center, rows - center)[0]
+  printed = [line.split("\t") for line in results["search --vectors=centered The_dog --top_k=5"][1].splitlines()]
+  found = [int(name) - 1 for _, name in printed]
+  assert sorted(found) == [0, 1, 2, 3, 4] and found[0] == cosines.argmax()
+  np.testing.assert_allclose([float(cosine) for cosine, _ in printed], cosines[found], atol=1e-5)
+  assert results["dedupe --vectors=centered --threshold=0.999"][1].split() == ["1", "2", "4", "5"]
+
+
 def test_vectors_and_their_index(ran, model):
   folder, _, results = ran
   cosines = all_cosines(model.encode(["The_dog"]), model.encode(SENTENCES))[0]
