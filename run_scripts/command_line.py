@@ -64,7 +64,7 @@ def _parse_once(words):
   aliases = names_of_aliases()
   for name, pairs in given.items():
     texts = [text for text, _ in pairs]
-    if all(value == pairs[0][1] for _, value in pairs) or _is_list(FLAGS[name]):
+    if len(set(texts)) == 1 or all(value == pairs[0][1] for _, value in pairs) or _is_list(FLAGS[name]):
       continue
     for alias in aliases:
       if aliases[alias] == name and 0 < len(given.get(alias, [])) < len(texts):

@@ -83,6 +83,10 @@ def check_output(paths: list[str]) -> None:
       raise ConfigError(f"report={FLAGS.report}: is the file of the records; expected another file", "report")
   if None not in (FLAGS.report, FLAGS.output) and os.path.realpath(FLAGS.report) == os.path.realpath(FLAGS.output):
     raise ConfigError(f"report={FLAGS.report}: is the output, too; expected another file", "report")
+  for path in paths[1:]:
+    if _is_same(FLAGS.output, path):
+      message = f"output={FLAGS.output}: is the file of against, whose records would be lost; expected another file"
+      raise ConfigError(message, "output")
   if FLAGS.calibration is not None and any(_is_same(FLAGS.output, path) for path in paths):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
     raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")

@@ -31,6 +31,8 @@ _PAGES = sorted(page for folder in _FOLDERS for page in REPO.glob(f"{folder}*.md
 # Variables of docs/api.md.
 _VARIABLES = {"model": "SentenceModel", "flow": "Glow"}
 # Prints {runner: names of its flags}. `console` defines a runner's flags and starts it; here it does not start.
+# Flags of absl and of every runner.
+_OF_ALL = ("help", "flagfile", "verbosity", "quiet")
 _LIST_FLAGS = """
 import importlib, json, sys
 from absl import flags
@@ -55,7 +57,7 @@ def flag_names():
   modules = [*(f"run_scripts.{runner}" for runner in runners), "benchmarks.run"]
   names = json.loads(run_python("-c", _LIST_FLAGS, *modules).splitlines()[-1])
   return {
-    module.split(".")[1]: {*of_runner, *(f"no{name}" for name in of_runner), "help"}
+    module.split(".")[1]: {*of_runner, *(f"no{name}" for name in of_runner), *_OF_ALL}
     for module, of_runner in names.items()
   }
 

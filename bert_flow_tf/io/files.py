@@ -26,7 +26,7 @@ def check_path(path: str | os.PathLike, argument: str) -> pathlib.Path:
       os.stat(path)
   except (ValueError, OSError) as error:  # UnicodeEncodeError is a ValueError
     reason = getattr(error, "strerror", None) or error
-    shown = ascii(os.fspath(path))[:60]
+    shown = ascii(os.fspath(path))[1:61]
     raise ConfigError(f"{argument}={shown}: no path of a file ({reason}); choose another", argument) from error
   return pathlib.Path(path)
 

@@ -28,7 +28,10 @@ _ROWS, _COLUMNS = 1024, 4096
 EQUAL, NEAR = "equal", "near"
 # Keys of numbers and unread parts: of a text without any, and of one of which nothing is known; others are positive.
 READ, UNKNOWN = 0, -1
-_NUMBER = re.compile(r"\d+")
+# Words, of which Chinese, Japanese and Korean have no letters; marks at their end are of the sentence.
+_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff]+")
+_AT_END = ".,;:!?)]}\"'\u2026\uff0c\uff1b\uff1a\uff01\uff1f\uff09"
+_MINUS = ("-", "\u2013", "\u2212")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +182,7 @@ def unread_keys(model: Any, texts: list[str]) -> np.ndarray:
     parts = [""] * len(chunk) if reads_all else model.unread(chunk)
     maybe_unknown = []
     for row, part in enumerate(parts, start):
-      different = " ".join([*_NUMBER.findall(texts[row]), part])
+      different = " ".join([*_numbers_of(texts[row]), part])
       if different:
         digest = hashlib.sha256(different.encode("utf-8", "surrogatepass")).digest()
         keys[row] = 1 + int.from_bytes(digest[:7], "little")
@@ -190,6 +193,19 @@ def unread_keys(model: Any, texts: list[str]) -> np.ndarray:
     is_known = model.knows([texts[row] for row in maybe_unknown])
     keys[np.array(maybe_unknown, np.int64)[~is_known]] = UNKNOWN
   return keys
+
+
+def _numbers_of(text: str) -> list[str]:
+  """Returns the words of a text that have a digit: "4711", "3-5", "$.5", "10k", "- 5"."""
+  if not any(map(str.isdigit, text)):
+    return []
+  words = _WORD.findall(text.casefold())
+  found = []
+  for place, word in enumerate(words):
+    if any(map(str.isdigit, word)):
+      sign = "- " if place and words[place - 1] in _MINUS else ""
+      found.append(sign + word.rstrip(_AT_END))
+  return found
 
 
 def duplicates_of_rows(
@@ -217,7 +233,7 @@ def duplicates_of_rows(
     originals[:against] = numbers[:against]
   is_copy = is_comparable & (originals != numbers)
   positions = np.flatnonzero(is_comparable & ~is_copy)
-  check_threshold_of(rows, positions, lowest, texts, allow_unrelated)
+  check_threshold_of(rows, positions, lowest, texts, allow_unrelated, keys)
   kept, is_unread = first_similar(rows, positions, lowest, index, show_progress_bar, keys, against)
   kept[is_copy] = kept[originals[is_copy]]
   dropped = np.flatnonzero(kept != numbers)

@@ -20,6 +20,8 @@ _MAX_SHARED = 0.5
 # Deviations below the median angle that unrelated rows do not reach. Seen: `mini` with 2.2 to 3.3 at the cosine 0.9
 # drops a fifth of different people and sentences; `static:mini` with 3.8 and more drops one of 2,000.
 _DEVIATIONS = 3.5
+# Share of all pairs that are no duplicates any more, of many pairs and of few: texts of one template.
+_MAX_DUPLICATES, _MAX_DUPLICATES_OF_FEW, _FEW_PAIRS = 0.05, 0.2, 100
 # Quartiles of a normal distribution lie so many deviations from its median.
 _QUARTILE = 0.6745
 
@@ -75,15 +77,42 @@ def unrelated_pairs(rows: UnitRows, positions: np.ndarray, texts: list[str] | No
 
 
 def check_threshold_of(
-  rows: UnitRows, positions: np.ndarray, threshold: float, texts: list[str] | None = None, allow_unrelated: bool = True
+  rows: UnitRows,
+  positions: np.ndarray,
+  threshold: float,
+  texts: list[str] | None = None,
+  allow_unrelated: bool = True,
+  keys: np.ndarray | None = None,
 ) -> None:
-  """Logs a warning if unrelated rows reach a threshold; if that is not allowed, many pairs raise a ConfigError."""
+  """Logs a warning if unrelated rows reach a threshold; if that is not allowed, many pairs raise a ConfigError.
+
+  Rows with other `keys` [n] are no duplicates, whatever their cosine.
+  """
   pairs = unrelated_pairs(rows, positions, texts)
   problem = pairs.problem(threshold) if pairs is not None else ""
-  if pairs is not None and problem and not allow_unrelated and len(pairs.cosines) >= _MIN_PAIRS:
+  has_many = pairs is not None and len(pairs.cosines) >= _MIN_PAIRS
+  if not problem and threshold < 1:
+    problem, has_many = _problem_of_template(rows, positions, threshold, keys)
+  if problem and not allow_unrelated and has_many:
     raise ConfigError(f"threshold={threshold}: {problem}; allow_unrelated=True compares all the same", "threshold")
   if problem:
     logging.warning("threshold=%s: %s", threshold, problem)
+
+
+def _problem_of_template(rows, positions, threshold, keys):
+  """Returns why so many random pairs reach a threshold that most are no duplicates, or ""; whether pairs are many."""
+  sample = np.sort(np.random.default_rng(0).permutation(positions)[:_SAMPLE])
+  units = rows.take(sample)
+  is_found = cosines_of(units, units) >= threshold
+  if keys is not None:
+    is_found &= keys[sample, np.newaxis] == keys[sample]
+  pairs = len(sample) * (len(sample) - 1) // 2
+  share = np.count_nonzero(np.triu(is_found, 1)) / max(pairs, 1)
+  has_many = pairs >= _MIN_PAIRS
+  if pairs < _FEW_PAIRS or share <= (_MAX_DUPLICATES if has_many else _MAX_DUPLICATES_OF_FEW):
+    return "", has_many
+  found = f"{100 * share:.3g} % of {counted(pairs, 'random pair', ',')} of different texts reach it, as texts of one "
+  return f"{found}template do, which are no duplicates; expected a higher threshold", has_many
 
 
 def _shared_words(texts: list[str]) -> np.ndarray:

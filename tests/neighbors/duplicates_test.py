@@ -126,6 +126,15 @@ def test_texts_that_differ_in_a_number_stay(index):
   assert near_duplicates(embeddings, 0.6)[:6].tolist() == [0] * 6  # the texts are not known
 
 
+def test_numbers_are_compared_as_they_are_written():
+  different = ["5 mg", ".5 mg", "1,250 kg", "1.250 kg", "3-5 mm", "3:5 mm", "3 5 mm", "- 5 mg", "(5 mg)", "10k", "10m"]
+  assert len(set(unread_keys(None, different).tolist())) == len(different)
+  equal = ["Order A-12, of 1984.", "(of order a-12) in 1984!", "order a-12; 1984"]
+  assert len(set(unread_keys(None, equal).tolist())) == 1 and not unread_keys(None, ["No number."]).any()
+  assert len(set(unread_keys(None, ["订单4711已发货", "订单4711\uff0c已发货"]).tolist())) == 1
+  assert unread_keys(None, ["a" * 10**6 + "1", "!" * 10**6]).tolist()[1] == 0  # in linear time
+
+
 @pytest.mark.parametrize("name", ["mini", "static:mini"])
 def test_texts_that_differ_in_unknown_words_stay(name):
   model = bert_flow_tf.SentenceModel.from_pretrained(name)

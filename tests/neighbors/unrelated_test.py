@@ -82,3 +82,18 @@ def test_texts_that_share_words_are_not_unrelated():
   texts = [f"the cat sleeps on the sofa {word}" for word in WORDS[:9]] + WORDS[9:14]
   assert len(pairs_of(cone(14, 0.5), texts).cosines) == 9 * 5 + 10
   assert pairs_of(cone(9, 0.5), texts[:9]) is None
+
+
+def test_texts_of_one_template_are_no_duplicates(caplog):
+  """Nearly all pairs are similar; pairs with other numbers are no duplicates anyway."""
+  names = [f"name{number}" for number in range(60)]
+  rng = np.random.default_rng(0)
+  rows = np.ones([60, 16]) + 0.05 * rng.normal(size=[60, 16])
+  texts = [f"dear {''.join(chr(97 + int(digit)) for digit in name[4:])} we thank you for this letter" for name in names]
+  with rejected(ConfigError, "threshold", match="of 1,770 random pairs of different texts reach it"):
+    find_duplicates(rows, 0.9, texts=texts, allow_unrelated=False)
+  with caplog.at_level("WARNING", logger="absl"):
+    find_duplicates(rows[:20], 0.9, texts=texts[:20], allow_unrelated=False)
+  assert "random pairs of different texts reach it" in caplog.text
+  found = find_duplicates(rows, 0.9, texts=[f"order {number}" for number in range(60)])
+  assert len(found.kept) == 60

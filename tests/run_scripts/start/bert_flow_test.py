@@ -145,6 +145,8 @@ WRONG = {
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
   "dedupe --vectors=. corpus.txt": "error: corpus.txt: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
+  "dedupe new.txt --against=corpus.txt --output=corpus.txt": "--output=corpus.txt: is the file of against",
+  "dedupe corpus.txt --threshold=nan": "--threshold=nan: expected",
   "dedupe corpus.txt --report=dropped.csv": "--report=dropped.csv: expected a name that ends in .tsv or .jsonl",
   "dedupe corpus.txt --report=dropped.tsv.gz": "--report=dropped.tsv.gz: expected a name that ends in .tsv or .jsonl",
   "dedupe quoted.tsv --report=same.tsv --output=./same.tsv": "--report=same.tsv: is the output, too",
