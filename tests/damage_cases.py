@@ -1,5 +1,6 @@
 """The folders that are damaged: how each is made and loaded."""
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -92,7 +93,7 @@ def _embed_corpus(output, folder):
   if not text.exists():
     text.write_text("".join(f"sentence {number}\n" for number in range(20)))
   settings = JobSettings(input=(str(text),), output_dir=str(folder), output_format=output, shard_size=8)
-  EmbeddingJob(settings).run(toy.EMBEDDER)
+  EmbeddingJob(settings).run(dataclasses.replace(toy.EMBEDDER, about={"encoder": {}}))
   counters = json.loads((folder / "manifest.json").read_text())["counters"]
   return counters, {path.name: path.read_bytes() for path in sorted(folder.glob("shard-*[!n]"))}  # no receipts
 
