@@ -1,6 +1,7 @@
 """Who may import whom: every import of the package and its runners, those inside functions included."""
 
 import ast
+import collections
 import graphlib
 import pkgutil
 
@@ -63,6 +64,8 @@ _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.report.sentences",
   "bert_flow_tf.serving.client",
 )
+# What more than one module may have: `main` of each runner, and the check of its flags.
+_SHARED_NAMES = ("main",)
 
 
 def is_in(name, prefixes):
@@ -161,6 +164,16 @@ def test_no_modules_import_each_other():
   except graphlib.CycleError as error:
     circle = error.args[1]
     raise AssertionError(f"a circle of imports: {' <- '.join(circle)}") from None
+
+
+def test_a_public_name_of_a_module_means_one_thing():
+  places = collections.defaultdict(list)
+  for path, text in files().items():
+    for node in ast.parse(text, path).body:
+      if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+        places[node.name].append(path)
+  assert len(places) > 700
+  assert {name: paths for name, paths in places.items() if len(paths) > 1 and name not in _SHARED_NAMES} == {}
 
 
 def test_an_import_does_not_bring_in_tensorflow():
