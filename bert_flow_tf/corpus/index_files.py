@@ -74,7 +74,7 @@ class IndexFiles:
     if not path.is_file():
       return None
     try:
-      values = checksums.opened(files.read_json(path))
+      values = checksums.verified(files.read_json(path))
       version = values.pop("format_version")
       if version != _FORMAT_VERSION:
         raise ValueError(f"version {version}")

@@ -103,7 +103,7 @@ class ShardFolder:
       logging.info("comparing %d finished shards with their checksums", len(receipts))
     for path in receipts:
       try:
-        checksums.opened(files.read_json(path), self.folder)
+        checksums.verified(files.read_json(path), self.folder)
       except (OSError, ValueError):
         path.unlink(missing_ok=True)
         damaged.append(path.name)
@@ -238,7 +238,7 @@ def _count(shard):
 def _read_json(folder, name):
   """Returns the values of a JSON file; a ValueError for a damaged one."""
   with storage.open_file(f"{folder}/{name}") as file:
-    return checksums.opened(files.parse_json(file.read()))
+    return checksums.verified(files.parse_json(file.read()))
 
 
 def write_json(folder: str, name: str, values: dict[str, object], names: Sequence[str] = ()) -> None:

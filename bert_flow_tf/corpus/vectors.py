@@ -102,7 +102,7 @@ class VectorFolder:
 def _read_manifest(path):
   """Returns the values of a manifest."""
   try:
-    manifest = checksums.opened(read_json(path))
+    manifest = checksums.verified(read_json(path))
     if manifest["format_version"] != FORMAT_VERSION:
       raise ValueError(f"of version {str(manifest['format_version'])[:40]}")
     _check_values(manifest, {"settings": dict, "encoder": dict, "shards": int}, {"calibration": dict})

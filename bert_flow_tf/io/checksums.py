@@ -28,7 +28,7 @@ def sealed(
   return {**others, KEY: sums}
 
 
-def opened(values: object, folder: str | os.PathLike | None = None) -> dict[str, Any]:
+def verified(values: object, folder: str | os.PathLike | None = None) -> dict[str, Any]:
   """Returns the values of a JSON file without checksums; ValueError if a checksum differs, also of a folder's file."""
   if not isinstance(values, dict):
     raise ValueError(f"expected an object, got {json.dumps(values)[:40]}")

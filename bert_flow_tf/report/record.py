@@ -178,7 +178,7 @@ def read_record(folder: str | os.PathLike) -> RunRecord:
   """
   path = pathlib.Path(folder, result_files.RESULTS_FILE)
   try:
-    values = checksums.opened(files.read_json(path))
+    values = checksums.verified(files.read_json(path))
   except (FileNotFoundError, NotADirectoryError) as error:
     reason = f"no {path.name} in it; expected the folder of a run, such as exp/NAME"
     raise ConfigError(f"input={os.fspath(folder)}: {reason}", "input") from error

@@ -225,7 +225,7 @@ def read_facts(folder: pathlib.Path) -> dict[str, Any]:
   if not path.exists():
     return {}
   try:
-    facts = checksums.opened(files.read_json(path))
+    facts = checksums.verified(files.read_json(path))
     if not is_integer(facts.get("step", 0), 0) or not isinstance(facts.get("embedding", {}), dict):
       raise ValueError("expected an integer as step, and an object as embedding")
     return facts

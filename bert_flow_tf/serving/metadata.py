@@ -139,7 +139,7 @@ def read_origin(folder: str | os.PathLike | None) -> dict[str, object]:
   if not path.is_file():
     return {}
   try:
-    results = checksums.opened(read_json(path))
+    results = checksums.verified(read_json(path))
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
     return {
       "origin": {"folder": f"{calibration.parent.name}/{calibration.name}", **entries},

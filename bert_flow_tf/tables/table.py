@@ -250,7 +250,7 @@ class Table:
 
 def from_json(text: str) -> Table:
   """Returns the table of a text that `Table.json` returned; any error of Python says that it is something else."""
-  content = checksums.opened(parse_json(text.encode()))
+  content = checksums.verified(parse_json(text.encode()))
   rows = []
   for row in content["rows"]:
     cells = {column: _cell(values) for column, values in row["cells"].items()}

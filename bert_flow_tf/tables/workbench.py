@@ -47,7 +47,7 @@ class Store:
     key = plain({**key, "versions": self._versions})
     file = pathlib.Path(self._folder) / f"{_digest(key)[:32]}.json"
     try:
-      content = checksums.opened(files.read_json(file))
+      content = checksums.verified(files.read_json(file))
       if content["key"] == key:
         return content["value"]
     except FileNotFoundError:

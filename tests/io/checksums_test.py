@@ -13,16 +13,16 @@ def test_values_and_files(tmp_path):
   values = {"rate": 0.1, "name": "é", "list": [1, None]}
   sealed = json.loads(json.dumps(checksums.sealed(values, tmp_path, ["a.bin"])))
   assert sealed[checksums.KEY]["a.bin"] == hashlib.sha256(b"abc").hexdigest()
-  assert checksums.opened(sealed, tmp_path) == values == checksums.opened(values, tmp_path)
+  assert checksums.verified(sealed, tmp_path) == values == checksums.verified(values, tmp_path)
   with pytest.raises(ValueError, match="values"):
-    checksums.opened({**sealed, "rate": 0.2}, tmp_path)
+    checksums.verified({**sealed, "rate": 0.2}, tmp_path)
   (tmp_path / "a.bin").write_bytes(b"abd")
-  assert checksums.opened(sealed) == values
+  assert checksums.verified(sealed) == values
   with pytest.raises(ValueError, match=r"a\.bin"):
-    checksums.opened(sealed, tmp_path)
+    checksums.verified(sealed, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "../a.bin", "inner/../../a.bin"])
 def test_a_name_outside_the_folder_is_rejected(tmp_path, name):
   with pytest.raises(ValueError, match="not in the folder"):
-    checksums.opened({checksums.KEY: {name: "0"}}, tmp_path)
+    checksums.verified({checksums.KEY: {name: "0"}}, tmp_path)

@@ -31,7 +31,7 @@ def test_results_are_json_without_nan(tmp_path):
     "digits": (100 / 3, 100 / 3),
   }
   result_files.write_results(tmp_path, {key: value for key, (value, _) in values.items()})
-  written = checksums.opened(read_json(tmp_path / "results.json"))
+  written = checksums.verified(read_json(tmp_path / "results.json"))
   assert written == {key: expected for key, (_, expected) in values.items()}
 
 

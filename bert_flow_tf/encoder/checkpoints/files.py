@@ -144,7 +144,7 @@ def without_checksums(path: pathlib.Path, values: Json) -> Json:
   if SAVED_BY_TRANSFORMERS in values:
     values.pop(checksums.KEY, None)
   try:
-    return checksums.opened(values, path.parent)
+    return checksums.verified(values, path.parent)
   except (OSError, ValueError) as error:
     raise EncoderError(f"{path}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
 

@@ -198,7 +198,7 @@ def _check_export(name, folder):
   if not path.is_file():
     return
   try:
-    contents = checksums.opened(read_json(path), folder)
+    contents = checksums.verified(read_json(path), folder)
   except (OSError, ValueError) as error:
     message = f"model={name}: damaged, {path.name}: {error}; {checksums.KEEP_CHANGES}"
     raise EncoderError(message, "model") from error
