@@ -4,6 +4,7 @@ A message says what is wrong, where, what is expected and how to mend it.
 """
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 
 
@@ -67,3 +68,16 @@ def naming(argument: str) -> Iterator[None]:
     if error.argument is not None:
       raise
     raise type(error)(f"{argument}: {error}", argument) from error
+
+
+def deprecated(name: str, since: str, use: str) -> None:
+  """Warns of a former name that is still accepted: of a module, a name in it, an argument, an attribute or a flag.
+
+  The module body, `__getattr__` or function with the former name calls it; the warning is of the line that uses this.
+
+  Args:
+    name: the former name.
+    since: version that has the new name.
+    use: the new name, or what to do instead.
+  """
+  warnings.warn(f"{name} is deprecated since version {since}; use {use}", FutureWarning, stacklevel=3)

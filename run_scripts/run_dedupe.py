@@ -24,9 +24,9 @@ from bert_flow_tf.data.readers.records import Records, check_columns, read_recor
 from bert_flow_tf.data.readers.text import JSONL, TEXT, kind_of
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.neighbors import Duplicates, find_duplicates, rows_with_text
-from bert_flow_tf.neighbors.duplicates import duplicates_of_rows
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors import Duplicates, find_duplicates, rows_with_text
+from bert_flow_tf.vectors.duplicates import duplicates_of_rows
 from run_scripts import common_flags, help_page, runner, text_flags
 
 FLAGS = flags.FLAGS
@@ -159,7 +159,7 @@ def dedupe_file() -> None:
 
 def dedupe_vectors() -> None:
   """Compares the vectors of --vectors and writes the ids of those that are kept."""
-  from bert_flow_tf.corpus.vectors import VectorFolder
+  from bert_flow_tf.vectors.vector_folder import VectorFolder
 
   check_output([])
   vectors = VectorFolder.open(FLAGS.vectors)

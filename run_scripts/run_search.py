@@ -24,15 +24,15 @@ from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import read_sentences, sentence_format
 from bert_flow_tf.data.readers.text import TSV
 from bert_flow_tf.errors import ConfigError, DataError, naming
-from bert_flow_tf.neighbors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
-from bert_flow_tf.neighbors.nearest import search_rows
-from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
+from bert_flow_tf.vectors.nearest import search_rows
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, unit_rows
 from run_scripts import common_flags, quiet, runner, text_flags
 
 if TYPE_CHECKING:
-  from bert_flow_tf.corpus.sentence_index import SentenceIndex
   from bert_flow_tf.model import SentenceModel
+  from bert_flow_tf.vectors.sentence_index import SentenceIndex
 
 FLAGS = flags.FLAGS
 
@@ -133,7 +133,7 @@ def text_corpus(queries: int) -> Corpus:
   logging.info("%s", counted(len(corpus), "sentence", ","))
   find = exact_search(UnitRows([embeddings], model.output_dim, is_unit=True))
   if takes_lists(FLAGS.index, float(queries) * embeddings.size):
-    from bert_flow_tf.corpus.sentence_index import SentenceIndex
+    from bert_flow_tf.vectors.sentence_index import SentenceIndex
 
     find = index_search(SentenceIndex.build(embeddings, show_progress_bar=True))
   return Corpus(model, find, ("id", "sentence"), lambda row: corpus[row])
@@ -141,13 +141,13 @@ def text_corpus(queries: int) -> Corpus:
 
 def vector_corpus(queries: int) -> Corpus:
   """Opens the vectors of --vectors and their index for a number of queries, and loads the model that embedded them."""
-  from bert_flow_tf.corpus.index_files import INDEX
-  from bert_flow_tf.corpus.vectors import VectorFolder
+  from bert_flow_tf.vectors.index_folder import INDEX
+  from bert_flow_tf.vectors.vector_folder import VectorFolder
 
   vectors = VectorFolder.open(FLAGS.vectors)
   has_index = pathlib.Path(vectors.folder, INDEX).is_dir()
   if FLAGS.index == IVF or (FLAGS.index == AUTO and has_index and has_faiss()):
-    from bert_flow_tf.corpus.sentence_index import SentenceIndex
+    from bert_flow_tf.vectors.sentence_index import SentenceIndex
 
     find = index_search(SentenceIndex.load(vectors.folder))
   else:
@@ -156,7 +156,7 @@ def vector_corpus(queries: int) -> Corpus:
     vectors.check()
     find = exact_search(vectors.rows)
   quiet.import_tensorflow()
-  from bert_flow_tf.corpus.models import load_model_of
+  from bert_flow_tf.vectors.model_of_vectors import load_model_of
 
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):

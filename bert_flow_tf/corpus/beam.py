@@ -17,11 +17,11 @@ from apache_beam.runners.runner import create_runner
 from apache_beam.utils.shared import Shared
 
 from bert_flow_tf.corpus.embedding import Model, embed_shard, pending
-from bert_flow_tf.corpus.index import Index, ShardReader, ShardTask
-from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
+from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, ShardTask
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.shards import EMBEDDED, ShardFolder
 
 DIRECT = "DirectRunner"
 # Runners that Beam finds by their path only.
@@ -89,7 +89,7 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
 
 
 def run_beam(
-  index: Index,
+  plan: ShardPlan,
   folder: ShardFolder,
   input_format: InputFormat,
   load: Callable[[], Model],
@@ -97,7 +97,7 @@ def run_beam(
   options: Sequence[str],
 ) -> None:
   """Writes all shards that are not finished with a pipeline, and waits for its end; `settings` as in `embed_shard`."""
-  tasks, _ = pending(index, folder)
+  tasks, _ = pending(plan, folder)
   if not tasks:
     return
   parsed = PipelineOptions(options)

@@ -6,13 +6,13 @@ from typing import Protocol
 
 import numpy as np
 
-from bert_flow_tf.corpus.index import BadRecord, Index, ShardReader, ShardRecords, ShardTask
-from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, ShardTask
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.io import storage
-from bert_flow_tf.neighbors.duplicates import unread_keys
 from bert_flow_tf.progress import Progress
+from bert_flow_tf.vectors.duplicates import unread_keys
+from bert_flow_tf.vectors.shards import BadRecord, ShardFolder, ShardRecords
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
 WINDOW = 4096
@@ -41,11 +41,11 @@ class Embedder:
   about: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
-def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
+def pending(plan: ShardPlan, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
   """Returns the shards to embed, and {number: counters} of the finished ones."""
   sizes = storage.sizes(folder.folder)
   tasks, done = [], {}
-  for task in index.shards:
+  for task in plan.shards:
     counters = folder.finished(task.number, sizes)
     if counters is None:
       tasks.append(task)
@@ -55,14 +55,14 @@ def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[in
 
 
 def run_streaming(
-  index: Index, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, object]
+  plan: ShardPlan, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, object]
 ) -> None:
   """Writes all shards that are not finished, one after the other; `settings` are arguments of the model's `encode`."""
-  tasks, _ = pending(index, folder)
+  tasks, _ = pending(plan, folder)
   reader = ShardReader(input_format)
-  finished = index.records - sum(task.records for task in tasks)
+  finished = plan.records - sum(task.records for task in tasks)
   try:
-    with Progress(index.records, unit="record", done=finished) as progress:
+    with Progress(plan.records, unit="record", done=finished) as progress:
       for task in tasks:
         shard = reader.read(task)
         progress.update(task.records - len(shard.records))

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.corpus.models import load_model_of
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts.bert_flow import COMMANDS
-from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python, rejected
+from tests.vectors.nearest_test import all_cosines
 
 pytestmark = pytest.mark.packages
 HAS_FAISS = importlib.util.find_spec("faiss") is not None

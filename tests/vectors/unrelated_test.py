@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.neighbors import find_duplicates, near_duplicates, paraphrase_mining, paraphrase_mining_embeddings
-from bert_flow_tf.neighbors.unit_rows import UnitRows
-from bert_flow_tf.neighbors.unrelated import unrelated_pairs
+from bert_flow_tf.vectors import find_duplicates, near_duplicates, paraphrase_mining, paraphrase_mining_embeddings
+from bert_flow_tf.vectors.unit_rows import UnitRows
+from bert_flow_tf.vectors.unrelated import unrelated_pairs
 from tests.testing import rejected
 
 WORDS = [f"word{number}" for number in range(400)]

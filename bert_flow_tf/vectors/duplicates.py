@@ -16,12 +16,12 @@ from absl import logging
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.checks import check_rows, is_integer
-from bert_flow_tf.neighbors.inverted_lists import EXACT, InvertedLists, sample_of, takes_lists
-from bert_flow_tf.neighbors.nearest import rows_with_text
-from bert_flow_tf.neighbors.paraphrases import check_threshold
-from bert_flow_tf.neighbors.unit_rows import CHUNK, UnitRows, cosines_of, cosines_of_pairs
-from bert_flow_tf.neighbors.unrelated import check_threshold_of
 from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.vectors.inverted_lists import EXACT, InvertedLists, sample_of, takes_lists
+from bert_flow_tf.vectors.nearest import rows_with_text
+from bert_flow_tf.vectors.paraphrases import check_threshold
+from bert_flow_tf.vectors.unit_rows import CHUNK, UnitRows, cosines_of, cosines_of_pairs
+from bert_flow_tf.vectors.unrelated import check_threshold_of
 
 # Rows whose near-duplicates are looked for at once, and kept rows that they are compared with at once.
 _ROWS, _COLUMNS = 1024, 4096

@@ -14,15 +14,16 @@ from absl import logging
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Calibration
-from bert_flow_tf.corpus.shards import MANIFEST, NPY, write_json
-from bert_flow_tf.corpus.vector_files import IDS, UNREAD, VectorFile, write_npy
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
+from bert_flow_tf.vectors.manifest import MANIFEST
+from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_sealed
+from bert_flow_tf.vectors.vector_file import VectorFile, write_npy
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 
 _CALIBRATED = "calibrated.json"
 # Folders inside OUTPUT.fit during a fit.
@@ -131,16 +132,16 @@ def _write_manifest(folder, source, calibration, calibration_folder):
   """Writes the receipts and then the manifest, by which a folder is one of `bert-flow embed`."""
   for file in source.files:
     path = folder / _name_of_output(file)
-    names = [path.with_suffix(ending).name for ending in (f".{NPY}", IDS, UNREAD)]
+    names = [path.with_suffix(f".{ending}").name for ending in (NPY, IDS, UNREAD)]
     names = [name for name in names if (folder / name).is_file()]
     receipt = read_json(file.path.with_suffix(".json"))
     receipt["bytes"] = {name: (folder / name).stat().st_size for name in names}
-    write_json(str(folder), path.with_suffix(".json").name, receipt, names)
+    write_sealed(str(folder), path.with_suffix(".json").name, receipt, names)
   embedder = {**source.manifest["settings"]["embedder"], "calibration_sha256": calibration_sha256(calibration_folder)}
   settings = {"embedder": embedder, "dim": calibration.output_dim, "output_format": NPY}
   about = {"name": calibration.name, "folder": os.path.abspath(calibration_folder)}
   manifest = {**source.manifest, "settings": source.manifest["settings"] | settings, "calibration": about}
-  write_json(str(folder), MANIFEST, manifest)
+  write_sealed(str(folder), MANIFEST, manifest)
 
 
 def _arrays(files):

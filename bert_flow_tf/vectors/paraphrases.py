@@ -8,10 +8,10 @@ import numpy.typing as npt
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import check_counts
-from bert_flow_tf.neighbors.nearest import rows_with_text
-from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of, unit_rows
-from bert_flow_tf.neighbors.unrelated import check_threshold_of
 from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.vectors.nearest import rows_with_text
+from bert_flow_tf.vectors.unit_rows import UnitRows, cosines_of, unit_rows
+from bert_flow_tf.vectors.unrelated import check_threshold_of
 
 # Below the cosine of any pair.
 _LOWEST = -2.0

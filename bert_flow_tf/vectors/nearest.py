@@ -8,8 +8,8 @@ import numpy.typing as npt
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.checks import check_counts
-from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, nearest, unit_rows
 from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, nearest, unit_rows
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pytest
 import bert_flow_tf
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
-from bert_flow_tf.neighbors import (
+from bert_flow_tf.vectors import (
   duplicates,
   near_duplicates,
   paraphrase_mining,

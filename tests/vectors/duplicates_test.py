@@ -7,12 +7,12 @@ import pytest
 
 import bert_flow_tf
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.neighbors import duplicates, find_duplicates, near_duplicates, paraphrase_mining_embeddings
-from bert_flow_tf.neighbors.duplicates import UNKNOWN, duplicates_of_rows, unread_keys
-from bert_flow_tf.neighbors.inverted_lists import EXACT, IVF
-from bert_flow_tf.neighbors.unit_rows import UnitRows
-from tests.neighbors.inverted_lists_test import all_cosines, clustered
+from bert_flow_tf.vectors import duplicates, find_duplicates, near_duplicates, paraphrase_mining_embeddings
+from bert_flow_tf.vectors.duplicates import UNKNOWN, duplicates_of_rows, unread_keys
+from bert_flow_tf.vectors.inverted_lists import EXACT, IVF
+from bert_flow_tf.vectors.unit_rows import UnitRows
 from tests.testing import rejected
+from tests.vectors.inverted_lists_test import all_cosines, clustered
 
 INDEXES = [EXACT]
 if importlib.util.find_spec("faiss"):

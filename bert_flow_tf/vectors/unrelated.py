@@ -8,8 +8,8 @@ import scipy.sparse
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.unit_rows import UnitRows, cosines_of
 
 # Rows of a sample, all pairs of which are measured.
 _SAMPLE = 400

@@ -14,17 +14,17 @@ import pytest
 
 from bert_flow_tf.corpus import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.embedding import Embedder
-from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import owned
-from bert_flow_tf.neighbors.duplicates import unread_keys
-from bert_flow_tf.neighbors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.duplicates import unread_keys
+from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts import run_dedupe, run_search
 from tests.corpus.toy import Model, vector
-from tests.neighbors.nearest_test import ROUNDING, all_cosines
 from tests.testing import REPO, edit_json, rejected
+from tests.vectors.nearest_test import ROUNDING, all_cosines
 
 needs_faiss = pytest.mark.skipif(
   importlib.util.find_spec("faiss") is None, reason="faiss-cpu is not installed: it is the extra search"
@@ -143,8 +143,8 @@ def test_new_shards_are_added_without_a_rebuild(tmp_path):
 
 _KILLED = """
 import os, signal, sys
-from bert_flow_tf.corpus.sentence_index import index_vectors
-from bert_flow_tf.neighbors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.sentence_index import index_vectors
+from bert_flow_tf.vectors.inverted_lists import InvertedLists
 codes, calls = InvertedLists.codes, []
 def killed(lists, rows):
   calls.append(0)
@@ -334,7 +334,7 @@ def test_search_asks_the_index_that_it_is_told_to(tmp_path, monkeypatch):
   """exact compares all vectors, also where an index is complete."""
   embed(tmp_path / "vectors")
   index_vectors(str(tmp_path / "vectors"))
-  monkeypatch.setattr("bert_flow_tf.corpus.models.load_model_of", lambda *arguments: None)
+  monkeypatch.setattr("bert_flow_tf.vectors.model_of_vectors.load_model_of", lambda *arguments: None)
   monkeypatch.setattr(run_search.common_flags, "given", lambda names: [])
   monkeypatch.setattr(run_search, "exact_search", lambda rows: "exact")
   monkeypatch.setattr(run_search, "index_search", lambda index: "ivf")
