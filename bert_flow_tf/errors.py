@@ -60,14 +60,19 @@ def one_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def naming(argument: str) -> Iterator[None]:
-  """Adds the argument that named a file or folder to errors of the block that name no argument of the caller's."""
+def naming(argument: str, instead_of: str | None = None) -> Iterator[None]:
+  """Adds the argument that named a file or folder to errors of the block that name no argument of the caller's.
+
+  Errors that name the argument `instead_of` name this argument, too.
+  """
   try:
     yield
   except BertFlowError as error:
-    if error.argument is not None:
+    if error.argument is None:
+      raise type(error)(f"{argument}: {error}", argument) from error
+    if error.argument != instead_of:
       raise
-    raise type(error)(f"{argument}: {error}", argument) from error
+    raise type(error)(str(error).replace(error.argument, argument, 1), argument) from error
 
 
 def deprecated(name: str, since: str, use: str) -> None:

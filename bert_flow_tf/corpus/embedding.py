@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress
-from bert_flow_tf.vectors.duplicates import unread_keys
 from bert_flow_tf.vectors.shards import BadRecord, ShardFolder, ShardRecords
+from bert_flow_tf.vectors.unread_keys import unread_keys
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
 WINDOW = 4096
@@ -20,23 +23,12 @@ WINDOW = 4096
 MAX_FAILURES = 16
 
 
-class Model(Protocol):
-  """Model of sentences, as `SentenceModel`."""
-
-  @property
-  def output_dim(self) -> int:
-    """Dimensions of its embeddings."""
-
-  def encode(self, sentences: list[str], batch_size: int, *, normalize_embeddings: bool) -> np.ndarray:
-    """Returns the embeddings of n sentences, float32 [n, output_dim]."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Embedder:
   """Model of a run, with a picklable `load`; `identity` are JSON values that decide its embeddings, `about` others."""
 
-  model: Model
-  load: Callable[[], Model]
+  model: "SentenceModel"
+  load: Callable[[], "SentenceModel"]
   identity: Mapping[str, object] = dataclasses.field(default_factory=dict)
   about: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
@@ -55,7 +47,11 @@ def pending(plan: ShardPlan, folder: ShardFolder) -> tuple[list[ShardTask], dict
 
 
 def run_streaming(
-  plan: ShardPlan, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, object]
+  plan: ShardPlan,
+  folder: ShardFolder,
+  input_format: InputFormat,
+  model: "SentenceModel",
+  settings: Mapping[str, object],
 ) -> None:
   """Writes all shards that are not finished, one after the other; `settings` are arguments of the model's `encode`."""
   tasks, _ = pending(plan, folder)
@@ -73,7 +69,10 @@ def run_streaming(
 
 
 def embed_shard(
-  shard: ShardRecords, model: Model, settings: Mapping[str, object], update: Callable[[int], None] = lambda count: None
+  shard: ShardRecords,
+  model: "SentenceModel",
+  settings: Mapping[str, object],
+  update: Callable[[int], None] = lambda count: None,
 ) -> tuple[ShardRecords, np.ndarray]:
   """Returns the records that could be embedded, and embeddings [n, output_dim]; `update` gets numbers of records."""
   records = shard.records

@@ -7,7 +7,9 @@ Files in reading order:
     paraphrases       the most similar pairs of a corpus
     unrelated         cosines of unrelated rows, which a threshold must exceed
     inverted_lists    lists of FAISS, by which a part of the rows is compared
-    duplicates        near-duplicates, with and without lists
+    unread_keys       keys of numbers and of what an encoder does not read, which near-duplicates share
+    kept_rows         rows compared with the rows that are kept before them
+    duplicates        near-duplicates, the rows or texts that are dropped for another
     shards            the files of a shard: names, formats, receipts
     vector_file       a file of vectors with ids, of a shard or of any program
     manifest          what a folder says about its vectors and their model

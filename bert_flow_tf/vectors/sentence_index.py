@@ -16,7 +16,7 @@ from bert_flow_tf.progress import Progress, counted, either_name
 from bert_flow_tf.vectors.index_folder import INDEX, IndexFolder, key_of
 from bert_flow_tf.vectors.inverted_lists import InvertedLists
 from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
-from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, unit_rows
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows
 from bert_flow_tf.vectors.vector_file import VectorFile, write_npy
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 
@@ -106,7 +106,7 @@ class SentenceIndex:
     """
     check_counts(top_k=top_k)
     array = np.atleast_2d(np.asarray(query_embeddings))
-    return self._lists.search(unit_rows(array, "query_embeddings", self._rows.dim), self._rows, top_k)
+    return self._lists.search(checked_unit_rows(array, "query_embeddings", self._rows.dim), self._rows, top_k)
 
   def check_model(self, model: "SentenceModel") -> None:
     """Raises an EncoderError if the embeddings are of another model, as far as the index knows its model."""

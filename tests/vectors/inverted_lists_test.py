@@ -8,7 +8,7 @@ from bert_flow_tf.vectors import inverted_lists, near_duplicates
 from bert_flow_tf.vectors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from tests.testing import rejected
-from tests.vectors.nearest_test import ROUNDING
+from tests.vectors.toy_rows import ROUNDING
 
 
 def clustered(n, dim, noise, seed=0):

@@ -17,14 +17,15 @@ from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import owned
-from bert_flow_tf.vectors.duplicates import unread_keys
-from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.duplicates import duplicates_of_folder
+from bert_flow_tf.vectors.inverted_lists import EXACT, InvertedLists
+from bert_flow_tf.vectors.search_choice import search_of_folder
 from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
+from bert_flow_tf.vectors.unread_keys import unread_keys
 from bert_flow_tf.vectors.vector_folder import VectorFolder
-from run_scripts import run_dedupe, run_search
 from tests.corpus.toy import Model, vector
 from tests.testing import REPO, edit_json, rejected
-from tests.vectors.nearest_test import ROUNDING, all_cosines
+from tests.vectors.toy_rows import ROUNDING, all_cosines
 
 needs_faiss = pytest.mark.skipif(
   importlib.util.find_spec("faiss") is None, reason="faiss-cpu is not installed: it is the extra search"
@@ -216,26 +217,30 @@ def test_damage_is_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("output", FORMATS)
-def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, monkeypatch, output):
+def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, output):
   embed(tmp_path / "vectors", output=output)
-  settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index="exact", threshold=0.9)
-  vars(settings).update(dict.fromkeys(("output", "report", "against", "calibration")))
+  embed(tmp_path / "others")
+  folder, others = str(tmp_path / "vectors"), VectorFolder.open(str(tmp_path / "others"))
   shard = tmp_path / f"vectors/shard-00002-of-00005.{output}"
   good = shard.read_bytes()
   shard.write_bytes(good[:-20] + bytes([good[-20] ^ 1]) + good[-19:])
-  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.dedupe_vectors, run_dedupe)]:
-    monkeypatch.setattr(module, "FLAGS", settings)
-    with rejected(DataError, "vectors", match=f"{shard.name}: damaged, it does not have its checksum"):
+  vectors = VectorFolder.open(folder)
+  for call, argument in [
+    (lambda: search_of_folder(vectors, EXACT, 1), "vectors"),
+    (lambda: duplicates_of_folder(vectors, 0.9, EXACT, False), "vectors"),
+    (lambda: duplicates_of_folder(others, 0.9, EXACT, False, against=vectors), "against"),
+  ]:
+    with rejected(DataError, argument, match=f"{shard.name}: damaged, it does not have its checksum"):
       call()
   shard.write_bytes(good[:-1])  # cut off
   with rejected(DataError, "vectors", match=f"{shard.name}: damaged, its files are not as .* makes it again"):
-    VectorFolder.open(settings.vectors)
+    VectorFolder.open(folder)
   shard.write_bytes(good)
   if output == "npy":
     ids = shard.with_suffix(".ids.txt")
     ids.write_text(ids.read_text().replace("101", "109"))
     with rejected(DataError, "vectors", match=f"{ids.name}: damaged"):
-      VectorFolder.open(settings.vectors).id_of(100)
+      VectorFolder.open(folder).id_of(100)
 
 
 def test_wrong_folders_are_one_sentence(tmp_path):
@@ -327,24 +332,6 @@ def test_a_model_searches_its_own_index():
   model.fit(texts * 20, calibration="mean")
   with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256"):
     bert_flow_tf.search(model, "A dog runs.", index)
-
-
-@needs_faiss
-def test_search_asks_the_index_that_it_is_told_to(tmp_path, monkeypatch):
-  """exact compares all vectors, also where an index is complete."""
-  embed(tmp_path / "vectors")
-  index_vectors(str(tmp_path / "vectors"))
-  monkeypatch.setattr("bert_flow_tf.vectors.model_of_vectors.load_model_of", lambda *arguments: None)
-  monkeypatch.setattr(run_search.common_flags, "given", lambda names: [])
-  monkeypatch.setattr(run_search, "exact_search", lambda rows: "exact")
-  monkeypatch.setattr(run_search, "index_search", lambda index: "ivf")
-  found = {}
-  for index in ("exact", "ivf", "auto"):
-    names = ("init_checkpoint", "model", "flow_folder", "model_cache_dir", "query_prompt")
-    settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index=index, **dict.fromkeys(names))
-    monkeypatch.setattr(run_search, "FLAGS", settings)
-    found[index] = run_search.vector_corpus(1).find
-  assert found == {"exact": "exact", "ivf": "ivf", "auto": "ivf"}
 
 
 @needs_faiss

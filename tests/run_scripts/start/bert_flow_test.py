@@ -16,7 +16,7 @@ from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts.bert_flow import COMMANDS
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python, rejected
-from tests.vectors.nearest_test import all_cosines
+from tests.vectors.toy_rows import all_cosines
 
 pytestmark = pytest.mark.packages
 HAS_FAISS = importlib.util.find_spec("faiss") is not None
