@@ -160,11 +160,12 @@ def dedupe_file() -> None:
 def dedupe_vectors() -> None:
   """Compares the vectors of --vectors and writes the ids of those that are kept."""
   check_output([])
-  vectors, old, against = VectorFolder.open(FLAGS.vectors), None, 0
+  old, against = None, 0
   if FLAGS.against is not None:
     with naming("against", instead_of="vectors"):
       old = VectorFolder.open(FLAGS.against)
     against = len(old.rows)
+  vectors = VectorFolder.open(FLAGS.vectors)
   arguments = {"against": old, "allow_unrelated": FLAGS.allow_unrelated}
   duplicates = duplicates_of_folder(vectors, FLAGS.threshold, FLAGS.index, True, **arguments)
 

@@ -143,6 +143,7 @@ WRONG = {
   "search --vectors=. query --prompt=a": "--prompt: stands before the texts of the vectors already; query_prompt is",
   "search --vectors=. query --column=a": "--column: has no use with vectors",
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
+  "dedupe --vectors=. --against=absent": "--against=absent: no such folder",
   "dedupe --vectors=. corpus.txt": "error: corpus.txt: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
   "dedupe new.txt --against=corpus.txt --output=corpus.txt": "--output=corpus.txt: is the file of against",
