@@ -85,10 +85,9 @@ def embed_shard(
     for row, error in failed.items():
       failures[start + row] = " ".join(str(error).split())
     update(len(window))
-  if hasattr(model, "unread"):
-    shard = dataclasses.replace(shard, unread=unread_keys(model, [record.text for record in records]))
+  keys = unread_keys(model, [record.text for record in records])
   if not failures:
-    return shard, vectors
+    return dataclasses.replace(shard, unread=keys), vectors
   # Leave the failures out.
   kept, good, bad = [], [], list(shard.bad)
   for row, record in enumerate(records):
@@ -97,8 +96,7 @@ def embed_shard(
     else:
       kept.append(row)
       good.append(record)
-  unread = None if shard.unread is None else shard.unread[kept]
-  return dataclasses.replace(shard, records=good, bad=bad, unread=unread), vectors[kept]
+  return dataclasses.replace(shard, records=good, bad=bad, unread=keys[kept]), vectors[kept]
 
 
 def _embed_window(texts, model, settings, vectors, first, failed):

@@ -52,13 +52,13 @@ class BadRecord:
 class ShardRecords:
   """Records of a shard: those to embed, the bad ones, and the number of empty ones, which are skipped.
 
-  `unread`: `unread_keys` of the records' texts, int64 [records]; None if the model does not tell.
+  `unread`: `unread_keys` of the records' texts, int64 [records], after they are embedded.
   """
 
   records: list[Record] = dataclasses.field(default_factory=list)
   bad: list[BadRecord] = dataclasses.field(default_factory=list)
   skipped: int = 0
-  unread: np.ndarray | None = None
+  unread: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ShardFolder:
     if self.output == NPY:
       with self._writing(self.name(number, IDS), sizes) as file:
         write_lines(file, ids)
-    if shard.unread is not None and shard.unread.any():
+    if shard.unread.any():
       with self._writing(self.name(number, UNREAD), sizes) as file:
         write_lines(file, shard.unread.tolist())
     if shard.bad:
@@ -104,9 +104,7 @@ class ShardFolder:
     # compared once, when a run resumes.
     counters = _count(shard)
     names = list(sizes) if storage.is_local(self.folder) else []
-    receipt: dict[str, object] = {"counters": counters, "bytes": sizes}
-    if shard.unread is not None:
-      receipt["unread"] = int(np.count_nonzero(shard.unread))
+    receipt = {"counters": counters, "bytes": sizes, "unread": int(np.count_nonzero(shard.unread))}
     write_sealed(self.folder, self.name(number, "json"), receipt, names)
     return counters
 
