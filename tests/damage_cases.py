@@ -28,7 +28,7 @@ from bert_flow_tf.tables.table import Cell, Row, Table
 from bert_flow_tf.tables.workbench import Store
 from bert_flow_tf.tf1.write import write_model
 from bert_flow_tf.training.siamese.objectives import Classifier
-from bert_flow_tf.vectors.calibrate_files import find_vector_files
+from bert_flow_tf.vectors.vector_folder import find_vector_files
 from tests.calibration.cases import cone
 from tests.corpus import toy
 from tests.damage import Case, hub_snapshot

@@ -1,5 +1,6 @@
 """`manifest.json` of a folder of vectors, which names their model: its values, and what two of them differ in."""
 
+import contextlib
 import pathlib
 
 from bert_flow_tf.data.readers.text import JSONL, PARQUET
@@ -32,6 +33,13 @@ def read_manifest(path: pathlib.Path) -> Json:
     message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"
     raise ConfigError(message, argument="vectors")
   return manifest
+
+
+def is_of_embed(folder: str) -> bool:
+  """Returns whether a folder has a manifest of `bert-flow embed`, not of another program."""
+  with contextlib.suppress(OSError, ValueError, TypeError):
+    return "format_version" in read_json(pathlib.Path(folder, MANIFEST))
+  return False
 
 
 def _check_values(values, required, optional=None):

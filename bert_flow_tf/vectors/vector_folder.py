@@ -1,8 +1,11 @@
-"""Folders of vectors that `bert-flow embed` wrote, read without loading them: their rows, ids and model."""
+"""Folders of vectors that `bert-flow embed` wrote, read without loading them; the files that paths and globs name."""
 
 import dataclasses
 import functools
+import glob
+import os
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
@@ -11,7 +14,7 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.progress import counted
-from bert_flow_tf.vectors.manifest import MANIFEST, check_same_model, embedder_in, read_manifest
+from bert_flow_tf.vectors.manifest import MANIFEST, check_same_model, embedder_in, is_of_embed, read_manifest
 from bert_flow_tf.vectors.shards import EMBEDDED, IDS, UNREAD, ShardFolder
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
@@ -121,3 +124,39 @@ def _files_of(folder, run, manifest):
     files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], *known))
     files[-1].check_shape()
   return files
+
+
+def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
+  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
+  paths: dict[pathlib.Path, VectorFile] = {}
+  for name in vectors:
+    paths |= {file.path: file for file in _expand(name)}
+  if not paths:
+    expected = "expected .npy files, or a folder of bert-flow embed"
+    raise ConfigError(f"vectors={','.join(vectors)}: {expected}, got none", "vectors")
+  # Each file is opened once, so that a wrong one is an error before hours of work.
+  files: list[VectorFile] = []
+  for path, file in paths.items():
+    file.check()
+    files.append(file)
+    if file.dim != files[0].dim:
+      raise DataError(f"{path}: {file.dim} dimensions, but {files[0].path} has {files[0].dim}")
+  return files
+
+
+def _expand(name):
+  """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
+  name = os.path.expanduser(name)
+  check_path(name, "vectors")
+  if is_of_embed(name):
+    return VectorFolder.open(name).files
+  if os.path.isdir(name):
+    paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
+    return list(map(VectorFile.of_npy, paths))
+  paths = list(map(pathlib.Path, glob.glob(name) or [name]))
+  for path in paths:
+    if not path.is_file():
+      raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")
+    if path.suffix != ".npy":
+      raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
+  return list(map(VectorFile.of_npy, sorted(paths)))

@@ -14,10 +14,10 @@ from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.vectors import calibrate_files, vector_file
-from bert_flow_tf.vectors.calibrate_files import apply_to_files, find_vector_files, fit_files
-from bert_flow_tf.vectors.vector_folder import VectorFolder
+from bert_flow_tf.vectors.calibrate_files import apply_to_files, fit_files
+from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 from tests.testing import REPO, rejected
-from tests.vectors.sentence_index_test import FORMATS, Reader, embed
+from tests.vectors.toy_folder import FORMATS, Reader, embed
 
 DIM = 6
 SMALL = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "train_batch_size": 4}

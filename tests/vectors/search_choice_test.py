@@ -8,7 +8,7 @@ from bert_flow_tf.vectors.search_choice import ExactSearch, search_of_embeddings
 from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.vectors.unit_rows import checked_unit_rows
 from bert_flow_tf.vectors.vector_folder import VectorFolder
-from tests.vectors.sentence_index_test import embed, needs_faiss
+from tests.vectors.toy_folder import embed, needs_faiss
 from tests.vectors.toy_rows import embeddings
 
 
