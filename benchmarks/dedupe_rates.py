@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks import measure
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.neighbors import Duplicates, find_duplicates
+from bert_flow_tf.vectors import Duplicates, find_duplicates
 
 _COLUMNS = ("given_name", "surname", "street_number", "address_1", "suburb")
 _FEBRL = {

@@ -17,7 +17,7 @@ from absl import logging
 from benchmarks import measure
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.neighbors import near_duplicates, paraphrase_mining_embeddings
+from bert_flow_tf.vectors import near_duplicates, paraphrase_mining_embeddings
 
 OURS, SEMHASH = "ours", "semhash"
 THRESHOLD = 0.9

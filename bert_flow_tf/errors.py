@@ -4,6 +4,7 @@ A message says what is wrong, where, what is expected and how to mend it.
 """
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 
 
@@ -59,11 +60,29 @@ def one_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def naming(argument: str) -> Iterator[None]:
-  """Adds the argument that named a file or folder to errors of the block that name no argument of the caller's."""
+def naming(argument: str, instead_of: str | None = None) -> Iterator[None]:
+  """Adds the argument that named a file or folder to errors of the block that name no argument of the caller's.
+
+  Errors that name the argument `instead_of` name this argument, too.
+  """
   try:
     yield
   except BertFlowError as error:
-    if error.argument is not None:
+    if error.argument is None:
+      raise type(error)(f"{argument}: {error}", argument) from error
+    if error.argument != instead_of:
       raise
-    raise type(error)(f"{argument}: {error}", argument) from error
+    raise type(error)(str(error).replace(error.argument, argument, 1), argument) from error
+
+
+def deprecated(name: str, since: str, use: str) -> None:
+  """Warns of a former name that is still accepted: of a module, a name in it, an argument, an attribute or a flag.
+
+  The module body, `__getattr__` or function with the former name calls it; the warning is of the line that uses this.
+
+  Args:
+    name: the former name.
+    since: version that has the new name.
+    use: the new name, or what to do instead.
+  """
+  warnings.warn(f"{name} is deprecated since version {since}; use {use}", FutureWarning, stacklevel=3)

@@ -12,7 +12,7 @@ import itertools
 import pathlib
 
 from bert_flow_tf import SentenceModel, load_task, paraphrase_mining, search
-from bert_flow_tf.neighbors import near_duplicates
+from bert_flow_tf.vectors import near_duplicates
 
 # Ways to say a sentence with a few more words: the near-duplicates of the corpus that is made here.
 FRAMES = (

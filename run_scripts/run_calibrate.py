@@ -62,7 +62,7 @@ def main() -> None:
   """Fits or applies a calibration."""
   check_flags()
   quiet.import_tensorflow()
-  from bert_flow_tf.corpus.calibrating import apply_to_files, fit_files
+  from bert_flow_tf.vectors.calibrate_files import apply_to_files, fit_files
 
   # A fit writes a calibration, an application new vectors.
   output = os.path.expanduser(FLAGS.output)

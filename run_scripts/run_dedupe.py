@@ -7,7 +7,6 @@ bert-flow dedupe --vectors=FOLDER --output=distinct_ids.txt
 """
 
 import dataclasses
-import json
 import os
 import pathlib
 import sys
@@ -24,9 +23,11 @@ from bert_flow_tf.data.readers.records import Records, check_columns, read_recor
 from bert_flow_tf.data.readers.text import JSONL, TEXT, kind_of
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.neighbors import Duplicates, find_duplicates, rows_with_text
-from bert_flow_tf.neighbors.duplicates import duplicates_of_rows
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors import Duplicates, find_duplicates, rows_with_text
+from bert_flow_tf.vectors.duplicate_report import counts_of, report_table
+from bert_flow_tf.vectors.duplicates import duplicates_of_folder
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts import common_flags, help_page, runner, text_flags
 
 FLAGS = flags.FLAGS
@@ -121,10 +122,9 @@ def dedupe_file() -> None:
   new, new_texts = read(path)
   if not FLAGS.dry_run:
     text_flags.check_output_kind(new.kind, path)
-  # Records without text are not compared.
-  rows, old_rows = rows_with_text(new_texts), rows_with_text(old_texts)
-  texts = [old_texts[row] for row in old_rows] + [new_texts[row] for row in rows]
-  model = text_flags.load_text_model(texts)
+  texts, against = old_texts + new_texts, len(old_texts)
+  with_text = rows_with_text(texts)  # the others are not compared
+  model = text_flags.load_text_model([texts[row] for row in with_text])
   duplicates = find_duplicates(
     None,
     FLAGS.threshold,
@@ -132,97 +132,72 @@ def dedupe_file() -> None:
     texts=texts,
     model=model,
     index=FLAGS.index,
-    against=len(old_rows),
+    against=against,
     batch_size=FLAGS.predict_batch_size,
     allow_unrelated=FLAGS.allow_unrelated,
   )
-  unknown = np.count_nonzero(duplicates.incomparable >= len(old_rows))
+  unknown = np.count_nonzero(np.isin(duplicates.incomparable, with_text[with_text >= against]))
   if unknown:
     message = "%s of nothing but pieces that the encoder's vocabulary does not know ([UNK]): kept, not compared"
     logging.warning(message, counted(unknown, "sentence"))
 
   def record(row):
-    if row < len(old_rows):
-      return old.path, old.numbers[old_rows[row]], texts[row]
-    return path, new.numbers[rows[row - len(old_rows)]], texts[row]
+    if row < against:
+      return old.path, old.numbers[row], texts[row]
+    return path, new.numbers[row - against], texts[row]
 
-  is_kept = np.ones(len(new_texts), bool)
-  is_kept[rows[duplicates.dropped - len(old_rows)]] = False
   notes = []
-  if len(rows) < len(new_texts):
-    notes.append(f"{counted(len(new_texts) - len(rows), 'record')} without text among them, not compared")
+  compared = np.count_nonzero(with_text >= against)
+  if compared < len(new_texts):
+    notes.append(f"{counted(len(new_texts) - compared, 'record')} without text among them, not compared")
   if new.blank_lines:
     notes.append(f"{counted(new.blank_lines, 'blank line')} left out")
-  log_counts(duplicates, "sentence", len(old_rows), len(new_texts), notes)
-  write(new.content(np.flatnonzero(is_kept).tolist()), duplicates, record)
+  log_counts(duplicates, "sentence", len(with_text) - compared, len(new_texts), notes)
+  kept = duplicates.kept
+  write(new.content((kept[kept >= against] - against).tolist()), duplicates, record)
 
 
 def dedupe_vectors() -> None:
   """Compares the vectors of --vectors and writes the ids of those that are kept."""
-  from bert_flow_tf.corpus.vectors import VectorFolder
-
   check_output([])
-  vectors = VectorFolder.open(FLAGS.vectors)
-  vectors.check()
-  rows, keys, against = vectors.rows, vectors.unread_keys(), 0
+  old, against = None, 0
   if FLAGS.against is not None:
-    with naming("against"):
+    with naming("against", instead_of="vectors"):
       old = VectorFolder.open(FLAGS.against)
-      old.check_same(vectors)
-      old.check()
-    rows, keys, against = old.rows + rows, np.concatenate([old.unread_keys(), keys]), len(old.rows)
-  arguments = (FLAGS.threshold, FLAGS.index, True, None, keys)
-  duplicates = duplicates_of_rows(rows, *arguments, against=against, allow_unrelated=FLAGS.allow_unrelated)
+    against = len(old.rows)
+  vectors = VectorFolder.open(FLAGS.vectors)
+  arguments = {"against": old, "allow_unrelated": FLAGS.allow_unrelated}
+  duplicates = duplicates_of_folder(vectors, FLAGS.threshold, FLAGS.index, True, **arguments)
 
   def record(row):
     if row < against:
       return FLAGS.against, old.id_of(row)
     return FLAGS.vectors, vectors.id_of(row - against)
 
-  log_counts(duplicates, "vector", against, len(rows) - against)
+  log_counts(duplicates, "vector", against, len(vectors.rows))
   ids = [vectors.id_of(row - against) for row in duplicates.kept.tolist() if row >= against]
   write("".join(f"{name}\n" for name in ids).encode("utf-8"), duplicates, record)
 
 
 def log_counts(duplicates: Duplicates, name: str, against: int, records: int, notes: Sequence[str] = ()) -> None:
   """Logs how many of a number of records are kept and left out; `notes` are further counts."""
-  dropped, unread = len(duplicates.dropped), len(duplicates.differently_unread)
+  unread = len(duplicates.differently_unread)
   if unread:
     message = "%s kept although as similar to another, as they differ in numbers, or in what the encoder does not "
     message += "read: behind its last token (--max_seq_length), unknown to its vocabulary, or without weight"
     logging.warning(message, counted(unread, name))
-  counts = [f"{counted(records - dropped, name)} of {records} kept", *notes]
   if against:
-    counts.append(f"compared with {against} of {FLAGS.against}")
-  if dropped:
-    equal = np.count_nonzero(duplicates.is_equal)
-    counts.append(f"duplicates: {equal} equal, {dropped - equal} near")
-  logging.info("%s", "; ".join(counts))
+    notes = [*notes, f"compared with {against} of {FLAGS.against}"]
+  logging.info("%s", counts_of(duplicates, name, records, notes))
 
 
 def write(content: bytes, duplicates: Duplicates, record: Callable[[int], tuple]) -> None:
-  """Writes the report and the output; `record` returns file, number or id, and text of a row."""
+  """Writes the report and the output; `record` as in `report_table`."""
   if FLAGS.report is not None:
-    lines = []
-    for row in duplicates.dropped.tolist():
-      _, *values = record(row)
-      original = record(int(duplicates.originals[row]))
-      cosine = round(float(duplicates.cosines[row]), 6)
-      lines.append((*values, *original, cosine, duplicates.reason(row)))
-    text_flags.write_file(FLAGS.report, _table(lines).encode("utf-8", "backslashreplace"))
+    table = report_table(duplicates, record, FLAGS.vectors is None, kind_of(FLAGS.report) == JSONL)
+    text_flags.write_file(FLAGS.report, table.encode("utf-8", "backslashreplace"))
   if not FLAGS.dry_run:
     text_flags.write_output(content)
-
-
-def _table(rows):
-  """Returns the rows of the report as TSV or JSON lines."""
-  names = ["record", "text", "original_file", "original", "original_text", "cosine", "reason"]
-  if FLAGS.vectors is not None:
-    names = [name for name in names if "text" not in name]
-  if kind_of(FLAGS.report) == JSONL:
-    return "".join(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n" for row in rows)
-  lines = [names, *rows]
-  return "".join("\t".join(" ".join(str(value).split()) for value in line) + "\n" for line in lines)
 
 
 def main() -> None:

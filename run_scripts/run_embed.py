@@ -14,9 +14,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
-from bert_flow_tf.corpus.shards import BAD, EMBEDDED, READ, SKIPPED_EMPTY
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.vectors.shards import BAD, EMBEDDED, READ, SKIPPED_EMPTY
 from run_scripts import common_flags, quiet, runner
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def main() -> None:
   """Writes the index and logs what it finds."""
   if FLAGS.vectors is None:
     raise ConfigError("vectors: missing; expected a folder that bert-flow embed wrote", argument="vectors")
-  from bert_flow_tf.corpus.sentence_index import index_vectors
+  from bert_flow_tf.vectors.sentence_index import index_vectors
 
   index_vectors(FLAGS.vectors).log()
 

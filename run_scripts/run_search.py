@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.readers.records import read_sentences, sentence_format
 from bert_flow_tf.data.readers.text import TSV
 from bert_flow_tf.errors import ConfigError, DataError, naming
-from bert_flow_tf.neighbors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
-from bert_flow_tf.neighbors.nearest import search_rows
-from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, unit_rows
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.search_choice import ExactSearch, search_of_embeddings, search_of_folder
+from bert_flow_tf.vectors.sentence_index import SentenceIndex
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts import common_flags, quiet, runner, text_flags
 
 if TYPE_CHECKING:
-  from bert_flow_tf.corpus.sentence_index import SentenceIndex
   from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
@@ -112,13 +111,13 @@ class Corpus:
   """Corpus with the `model` of its embeddings.
 
   Attributes:
-    find: returns the rows nearest to embeddings of queries, [m, dim].
+    searcher: finds the rows nearest to embeddings of queries.
     columns: names of the columns that tell a row.
     fields: returns the values of these columns for a row.
   """
 
   model: "SentenceModel"
-  find: Callable[[np.ndarray], Neighbors]
+  searcher: ExactSearch | SentenceIndex
   columns: tuple[str, ...]
   fields: Callable[[int], tuple[str, ...]]
 
@@ -131,51 +130,20 @@ def text_corpus(queries: int) -> Corpus:
   model = text_flags.load_text_model(sentences, documents=True)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True, normalize_embeddings=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
-  find = exact_search(UnitRows([embeddings], model.output_dim, is_unit=True))
-  if takes_lists(FLAGS.index, float(queries) * embeddings.size):
-    from bert_flow_tf.corpus.sentence_index import SentenceIndex
-
-    find = index_search(SentenceIndex.build(embeddings, show_progress_bar=True))
-  return Corpus(model, find, ("id", "sentence"), lambda row: corpus[row])
+  searcher = search_of_embeddings(embeddings, FLAGS.index, queries)
+  return Corpus(model, searcher, ("id", "sentence"), lambda row: corpus[row])
 
 
 def vector_corpus(queries: int) -> Corpus:
-  """Opens the vectors of --vectors and their index for a number of queries, and loads the model that embedded them."""
-  from bert_flow_tf.corpus.index_files import INDEX
-  from bert_flow_tf.corpus.vectors import VectorFolder
-
+  """Opens the vectors of --vectors for a number of queries, and loads the model that embedded them."""
   vectors = VectorFolder.open(FLAGS.vectors)
-  has_index = pathlib.Path(vectors.folder, INDEX).is_dir()
-  if FLAGS.index == IVF or (FLAGS.index == AUTO and has_index and has_faiss()):
-    from bert_flow_tf.corpus.sentence_index import SentenceIndex
-
-    find = index_search(SentenceIndex.load(vectors.folder))
-  else:
-    if takes_lists(FLAGS.index, float(queries) * len(vectors.rows) * vectors.rows.dim):
-      logging.info("every pair is compared; an index is faster: bert-flow index %s", vectors.folder)
-    vectors.check()
-    find = exact_search(vectors.rows)
+  searcher = search_of_folder(vectors, FLAGS.index, queries)
   quiet.import_tensorflow()
-  from bert_flow_tf.corpus.models import load_model_of
-
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):
     name = None
   model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir, FLAGS.query_prompt)
-  return Corpus(model, find, ("id",), lambda row: (vectors.id_of(row),))
-
-
-def exact_search(rows: UnitRows) -> Callable[[np.ndarray], Neighbors]:
-  """Returns the search that compares queries with all rows."""
-  return lambda queries: search_rows(
-    unit_rows(queries, dim=rows.dim), rows, FLAGS.top_k, show_progress_bar=len(queries) > 1
-  )
-
-
-def index_search(index: "SentenceIndex") -> Callable[[np.ndarray], Neighbors]:
-  """Returns the search of an index."""
-  index.log()
-  return lambda queries: index.search(queries, FLAGS.top_k)
+  return Corpus(model, searcher, ("id",), lambda row: (vectors.id_of(row),))
 
 
 def log_prompts(model: "SentenceModel") -> None:
@@ -198,7 +166,7 @@ def main() -> None:
 
   def hits(texts):
     """Yields (query, rank, cosine, id and sentence) of each query's nearest sentences."""
-    nearest = corpus.find(corpus.model.encode_query(texts, FLAGS.predict_batch_size))
+    nearest = corpus.searcher.search(corpus.model.encode_query(texts, FLAGS.predict_batch_size), FLAGS.top_k)
     for query, scores, rows in zip(texts, nearest.scores, nearest.rows, strict=True):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
         yield query, str(rank), f"{score:.6f}", *corpus.fields(row)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TextIO
 from absl import flags, logging
 
 from bert_flow_tf.calibration.names import ALLOWED, parse_calibration
-from bert_flow_tf.corpus.index import find_inputs
+from bert_flow_tf.corpus.shard_plan import find_inputs
 from bert_flow_tf.data.readers.text import PARQUET, TEXT, TSV, kind_of
 from bert_flow_tf.encoder.settings import LOADING, POOLING
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
-from bert_flow_tf.neighbors.inverted_lists import AUTO, INDEXES
+from bert_flow_tf.vectors.inverted_lists import AUTO, INDEXES
 from run_scripts import common_flags, help_page
 
 if TYPE_CHECKING:

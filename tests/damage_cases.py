@@ -13,7 +13,6 @@ from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import load_calibration
-from bert_flow_tf.corpus.calibrating import find_vector_files
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import load_saved_model
 from bert_flow_tf.encoder.cache import EmbeddingCache
@@ -29,6 +28,7 @@ from bert_flow_tf.tables.table import Cell, Row, Table
 from bert_flow_tf.tables.workbench import Store
 from bert_flow_tf.tf1.write import write_model
 from bert_flow_tf.training.siamese.objectives import Classifier
+from bert_flow_tf.vectors.vector_folder import find_vector_files
 from tests.calibration.cases import cone
 from tests.corpus import toy
 from tests.damage import Case, hub_snapshot

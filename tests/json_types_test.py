@@ -8,10 +8,7 @@ import pytest
 from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.corpus import EmbeddingJob, JobSettings
-from bert_flow_tf.corpus.calibrating import find_vector_files
-from bert_flow_tf.corpus.index import find_inputs
-from bert_flow_tf.corpus.sentence_index import SentenceIndex
-from bert_flow_tf.corpus.vectors import VectorFolder
+from bert_flow_tf.corpus.shard_plan import find_inputs
 from bert_flow_tf.encoder.checkpoints.declared import read_declared
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.text.folder import load_tokenizer
@@ -20,13 +17,15 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.report.result_files import check_replaceable
 from bert_flow_tf.runs.siamese_run import read_facts
+from bert_flow_tf.vectors.sentence_index import SentenceIndex
+from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 from tests.corpus import toy
-from tests.corpus.sentence_index_test import embed, needs_faiss
 from tests.damage import REFUSED, Case, run_types
 from tests.damage_cases import CASES, TEXTS, sentence_transformers
 from tests.encoder.other import static_model_test
 from tests.encoder.transformer.newer_architectures_test import DEBERTA, MODERNBERT
 from tests.testing import rejected
+from tests.vectors.toy_folder import embed, needs_faiss
 
 _SPECIALS = ["unk_token", "cls_token", "sep_token", "pad_token", "mask_token"]
 # Keys that are read and that the files of the tests do not have.

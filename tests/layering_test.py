@@ -34,9 +34,9 @@ _ONLY_IN = {
   ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
-  "faiss": ("bert_flow_tf.neighbors.inverted_lists",),
+  "faiss": ("bert_flow_tf.vectors.inverted_lists",),
   "fsspec": ("bert_flow_tf.io.storage",),
-  "pyarrow": ("bert_flow_tf.corpus", "bert_flow_tf.data"),
+  "pyarrow": ("bert_flow_tf.data", "bert_flow_tf.vectors.shards"),
 }
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
@@ -46,17 +46,14 @@ _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.data.readers": (),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
-  "bert_flow_tf.neighbors": (),
+  "bert_flow_tf.vectors": ("calibrate_files",),
   "run_scripts": (),
 }
 _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.corpus.job",
-  "bert_flow_tf.corpus.sentence_index",
-  "bert_flow_tf.corpus.vectors",
   "bert_flow_tf.encoder.identity",
   "bert_flow_tf.encoder.other.word_vectors",
   "bert_flow_tf.integrations.senteval",
-  "bert_flow_tf.neighbors",
   "bert_flow_tf.progress",
   "bert_flow_tf.report.page",
   "bert_flow_tf.report.result_files",

@@ -2,17 +2,14 @@
 
 Files in reading order:
 
-    job             EmbeddingJob, a run over a corpus, and JobSettings; the place to begin
-    index           which records are in which shard, and a reader of shards
-    shards          the folder of a run: manifest, vectors, ids, bad records
-    embedding       shards embedded in this process
-    beam            shards embedded by a runner of Apache Beam
-    vector_files    files of vectors, of any program
-    vectors         folders of shards, read again
-    sentence_index  an index of vectors, by which a search reads a part of them
-    index_files     the files of such an index
-    models          the model of a run, on this machine and on workers
-    calibrating     calibrations that are fitted on, and applied to, files of vectors
+    job         EmbeddingJob, a run over a corpus, and JobSettings; the place to begin
+    shard_plan  which records are in which shard, and a reader of shards
+    resume      the manifest of a run, which decides whether it resumes an earlier one
+    embedding   shards embedded in this process
+    beam        shards embedded by a runner of Apache Beam
+    models      the model of a run, on this machine and on workers
+
+`bert_flow_tf/vectors` has the files of the shards, which it reads again. `sentence_index` is a former name.
 """
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings

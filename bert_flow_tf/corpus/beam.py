@@ -8,6 +8,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from absl import logging
@@ -16,12 +17,15 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import create_runner
 from apache_beam.utils.shared import Shared
 
-from bert_flow_tf.corpus.embedding import Model, embed_shard, pending
-from bert_flow_tf.corpus.index import Index, ShardReader, ShardTask
-from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
+from bert_flow_tf.corpus.embedding import embed_shard, pending
+from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, ShardTask
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.shards import EMBEDDED, ShardFolder
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
 
 DIRECT = "DirectRunner"
 # Runners that Beam finds by their path only.
@@ -34,13 +38,17 @@ class EmbedShard(beam.DoFn):
   """Reads, embeds and writes a `ShardTask`; `load` is picklable, `settings` are as in `embed_shard`."""
 
   def __init__(
-    self, folder: ShardFolder, input_format: InputFormat, load: Callable[[], Model], settings: Mapping[str, object]
+    self,
+    folder: ShardFolder,
+    input_format: InputFormat,
+    load: Callable[[], "SentenceModel"],
+    settings: Mapping[str, object],
   ) -> None:
     self._folder, self._format, self._load, self._settings = folder, input_format, load, settings
     # All threads of a worker use one model.
     self._shared = Shared()
     self._reader: ShardReader
-    self._model: Model
+    self._model: SentenceModel
 
   def setup(self) -> None:
     """Loads the model in each worker."""
@@ -89,15 +97,15 @@ def parse_options(runner: str, arguments: Sequence[str]) -> list[str]:
 
 
 def run_beam(
-  index: Index,
+  plan: ShardPlan,
   folder: ShardFolder,
   input_format: InputFormat,
-  load: Callable[[], Model],
+  load: Callable[[], "SentenceModel"],
   settings: Mapping[str, object],
   options: Sequence[str],
 ) -> None:
   """Writes all shards that are not finished with a pipeline, and waits for its end; `settings` as in `embed_shard`."""
-  tasks, _ = pending(index, folder)
+  tasks, _ = pending(plan, folder)
   if not tasks:
     return
   parsed = PipelineOptions(options)

@@ -2,17 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_flow_tf.corpus.index import BadRecord, Index, ShardReader, ShardRecords, ShardTask
-from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, ShardTask
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.io import storage
-from bert_flow_tf.neighbors.duplicates import unread_keys
 from bert_flow_tf.progress import Progress
+from bert_flow_tf.vectors.shards import BadRecord, ShardFolder, ShardRecords
+from bert_flow_tf.vectors.unread_keys import unread_keys
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
 
 # Sentences embedded per call: enough to sort by length, few enough to show progress.
 WINDOW = 4096
@@ -20,32 +23,21 @@ WINDOW = 4096
 MAX_FAILURES = 16
 
 
-class Model(Protocol):
-  """Model of sentences, as `SentenceModel`."""
-
-  @property
-  def output_dim(self) -> int:
-    """Dimensions of its embeddings."""
-
-  def encode(self, sentences: list[str], batch_size: int, *, normalize_embeddings: bool) -> np.ndarray:
-    """Returns the embeddings of n sentences, float32 [n, output_dim]."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Embedder:
   """Model of a run, with a picklable `load`; `identity` are JSON values that decide its embeddings, `about` others."""
 
-  model: Model
-  load: Callable[[], Model]
+  model: "SentenceModel"
+  load: Callable[[], "SentenceModel"]
   identity: Mapping[str, object] = dataclasses.field(default_factory=dict)
   about: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
-def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
+def pending(plan: ShardPlan, folder: ShardFolder) -> tuple[list[ShardTask], dict[int, dict[str, int]]]:
   """Returns the shards to embed, and {number: counters} of the finished ones."""
   sizes = storage.sizes(folder.folder)
   tasks, done = [], {}
-  for task in index.shards:
+  for task in plan.shards:
     counters = folder.finished(task.number, sizes)
     if counters is None:
       tasks.append(task)
@@ -55,14 +47,18 @@ def pending(index: Index, folder: ShardFolder) -> tuple[list[ShardTask], dict[in
 
 
 def run_streaming(
-  index: Index, folder: ShardFolder, input_format: InputFormat, model: Model, settings: Mapping[str, object]
+  plan: ShardPlan,
+  folder: ShardFolder,
+  input_format: InputFormat,
+  model: "SentenceModel",
+  settings: Mapping[str, object],
 ) -> None:
   """Writes all shards that are not finished, one after the other; `settings` are arguments of the model's `encode`."""
-  tasks, _ = pending(index, folder)
+  tasks, _ = pending(plan, folder)
   reader = ShardReader(input_format)
-  finished = index.records - sum(task.records for task in tasks)
+  finished = plan.records - sum(task.records for task in tasks)
   try:
-    with Progress(index.records, unit="record", done=finished) as progress:
+    with Progress(plan.records, unit="record", done=finished) as progress:
       for task in tasks:
         shard = reader.read(task)
         progress.update(task.records - len(shard.records))
@@ -73,7 +69,10 @@ def run_streaming(
 
 
 def embed_shard(
-  shard: ShardRecords, model: Model, settings: Mapping[str, object], update: Callable[[int], None] = lambda count: None
+  shard: ShardRecords,
+  model: "SentenceModel",
+  settings: Mapping[str, object],
+  update: Callable[[int], None] = lambda count: None,
 ) -> tuple[ShardRecords, np.ndarray]:
   """Returns the records that could be embedded, and embeddings [n, output_dim]; `update` gets numbers of records."""
   records = shard.records
@@ -86,10 +85,9 @@ def embed_shard(
     for row, error in failed.items():
       failures[start + row] = " ".join(str(error).split())
     update(len(window))
-  if hasattr(model, "unread"):
-    shard = dataclasses.replace(shard, unread=unread_keys(model, [record.text for record in records]))
+  keys = unread_keys(model, [record.text for record in records])
   if not failures:
-    return shard, vectors
+    return dataclasses.replace(shard, unread=keys), vectors
   # Leave the failures out.
   kept, good, bad = [], [], list(shard.bad)
   for row, record in enumerate(records):
@@ -98,8 +96,7 @@ def embed_shard(
     else:
       kept.append(row)
       good.append(record)
-  unread = None if shard.unread is None else shard.unread[kept]
-  return dataclasses.replace(shard, records=good, bad=bad, unread=unread), vectors[kept]
+  return dataclasses.replace(shard, records=good, bad=bad, unread=keys[kept]), vectors[kept]
 
 
 def _embed_window(texts, model, settings, vectors, first, failed):

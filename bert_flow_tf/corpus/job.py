@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
-from bert_flow_tf.corpus.index import Index, changed_input, find_inputs, repeated_ids
-from bert_flow_tf.corpus.shards import Manifest, ShardFolder
+from bert_flow_tf.corpus.resume import Manifest
+from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, find_inputs, repeated_ids
 from bert_flow_tf.data.readers.binary import KINDS, import_parquet
 from bert_flow_tf.data.readers.records import check_columns, sentence_format
 from bert_flow_tf.data.readers.text import (
@@ -29,6 +28,8 @@ from bert_flow_tf.io import storage
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors import shards
+from bert_flow_tf.vectors.shards import ShardFolder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,47 +188,47 @@ class EmbeddingJob:
     manifest = Manifest(output, deciding, {**embedder.about, **(about or {})})
     with manifest.lock():
       with self.watch.timing("indexing"), naming("input"):
-        index = manifest.begin(self._paths, self._format, settings.shard_size, settings.shard_bytes)
-      folder = ShardFolder(output, len(index.shards), settings.output_format, model.output_dim)
+        plan = manifest.begin(self._paths, self._format, settings.shard_size, settings.shard_bytes)
+      folder = ShardFolder(output, len(plan.shards), settings.output_format, model.output_dim)
       with self.watch.timing("checking"):
         for name in folder.discard_damaged():
           logging.warning("a file of %s is damaged: its shard is embedded again", name)
-      tasks, done = pending(index, folder)
-      sizes = f"{counted(index.records, 'record')} in {counted(len(index.shards), 'shard')}"
+      tasks, done = pending(plan, folder)
+      sizes = f"{counted(plan.records, 'record')} in {counted(len(plan.shards), 'shard')}"
       logging.info("%s, %d of them finished", sizes, len(done))
       with self.watch.timing("embedding"):
         if self._options:
           from bert_flow_tf.corpus.beam import run_beam
 
-          run_beam(index, folder, self._format, embedder.load, arguments, self._options)
+          run_beam(plan, folder, self._format, embedder.load, arguments, self._options)
         else:
-          run_streaming(index, folder, self._format, model, arguments)
-      counters = _finish(index, folder, manifest)
+          run_streaming(plan, folder, self._format, model, arguments)
+      counters = _finish(plan, folder, manifest)
       if self._format.id_column is not None:
-        _warn_of_ids(index, self._format)
+        _warn_of_ids(plan, self._format)
     return Result(folder, counters, self.watch.seconds, sum(task.records for task in tasks))
 
 
-def _warn_of_ids(index, input_format):
+def _warn_of_ids(plan, input_format):
   """Logs a warning if several records have one id."""
-  ids, records, first = repeated_ids(index, input_format)
+  ids, records, first = repeated_ids(plan, input_format)
   if ids:
     found = (
-      f"ids that repeat: {ids:,}, in {records:,} of {counted(index.records, 'record', ',')}, such as {first[:100]!r}"
+      f"ids that repeat: {ids:,}, in {records:,} of {counted(plan.records, 'record', ',')}, such as {first[:100]!r}"
     )
     mend = "search and dedupe print ids, which do not tell these records apart; expected a column of distinct values"
     logging.warning("id_column=%s: %s; %s", input_format.id_column, found, mend)
 
 
-def _finish(index: Index, folder: ShardFolder, manifest: Manifest) -> dict[str, int]:
+def _finish(plan: ShardPlan, folder: ShardFolder, manifest: Manifest) -> dict[str, int]:
   """Checks that all records are written from unchanged files; writes and returns the counters."""
   # Beam's workers may have failed without an error of the pipeline.
-  tasks, done = pending(index, folder)
+  tasks, done = pending(plan, folder)
   counters = shards.add_counters(done.values())
-  if tasks or counters[shards.READ] != index.records:
+  if tasks or counters[shards.READ] != plan.records:
     raise DataError(f"{folder.folder}: {len(tasks)} shards are missing; the same command resumes with them")
-  changed = changed_input(index.inputs)
+  changed = changed_input(plan.inputs)
   if changed is not None:
     raise DataError(f"{changed} was changed during this run; embed it again into another folder")
-  manifest.write(index, counters)
+  manifest.write(plan, counters)
   return counters

@@ -7,14 +7,10 @@ import os
 from collections.abc import Callable
 
 from bert_flow_tf.corpus.embedding import Embedder
-from bert_flow_tf.corpus.vectors import VectorFolder
-from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.kinds import SAVED_MODEL
-from bert_flow_tf.encoder.sentence_encoder import load_encoder_of
-from bert_flow_tf.errors import BertFlowError, EncoderError
-from bert_flow_tf.io.files import Json
-from bert_flow_tf.io.settings import differences
+from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.vectors.model_of_vectors import embedder_values
 
 
 def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
@@ -49,54 +45,6 @@ def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cac
     if model.steps_checksum is not None:
       about["calibration"] = {"name": model.calibration_name, "folder": folder}
   return Embedder(model, functools.partial(_load, versions, model.identity.weights_sha256, load), identity, about)
-
-
-def load_model_of(
-  vectors: VectorFolder,
-  model: str | None = None,
-  calibration_folder: str | None = None,
-  cache_dir: str | None = None,
-  query_prompt: str | None = None,
-) -> SentenceModel:
-  """Loads the model by which vectors were embedded, from where the manifest says or from other places.
-
-  `model` and `calibration_folder`: name or folder of the same encoder, and folder of the same calibration; None for the
-  manifest's, as `query_prompt`. An EncoderError says what differs.
-  """
-  where = f"vectors={vectors.folder}"
-  identity = EncoderIdentity.from_dict(vectors.manifest["encoder"], where)
-  settings = {}
-  if query_prompt is not None:
-    settings["query_prompt"] = query_prompt
-  encoder, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
-  if calibration_folder is None:
-    calibration_folder = vectors.manifest.get("calibration", {}).get("folder")
-  try:
-    if calibration_folder is None:
-      loaded = SentenceModel(encoder, **arguments)
-    else:
-      loaded = SentenceModel.load(calibration_folder, model=encoder, allow_other_encoder=True, **arguments)
-  except BertFlowError as error:
-    message = f"{where}: embedded by {identity.name}, another encoder or calibration than {encoder.name} ({error})"
-    raise EncoderError(f"{message}; take the same model", argument="vectors") from error
-  check_embedder(vectors.manifest["settings"]["embedder"], loaded, where)
-  return loaded
-
-
-def embedder_values(model: SentenceModel) -> Json:
-  """Returns the JSON values of a model that decide its embeddings, as `Embedder.identity`, without versions."""
-  return {**model.identity.deciding(), "calibration_sha256": model.steps_checksum}
-
-
-def check_embedder(embedder: Json, model: SentenceModel, where: str) -> None:
-  """Raises an EncoderError if a model gives other embeddings than the values of an `Embedder.identity` at `where`."""
-  # Documents may have been embedded with their prompt.
-  values = {name: value for name, value in embedder.items() if name != "versions"}
-  different = differences(values, embedder_values(model))
-  if different and differences(values, embedder_values(model.for_documents())):
-    shown = "; ".join(different[:3])
-    message = f"{where}: embedded by another encoder or calibration than {model.name} ({shown}); take the same model"
-    raise EncoderError(message, argument="vectors")
 
 
 def _versions(packages):

@@ -10,8 +10,8 @@ from benchmarks import dedupe_rates, duplicates, measure, serving, static, step,
 from benchmarks.parts import Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.neighbors import find_duplicates
 from bert_flow_tf.training.settings import FlowSettings
+from bert_flow_tf.vectors import find_duplicates
 from tests.testing import REPO, run_python
 
 SENTENCES = ["a dog", "a cat", "a dog .", "b", "dogs a a b . dog cat", "a cat cats ."]

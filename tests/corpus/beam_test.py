@@ -32,16 +32,16 @@ def test_beam_writes_the_files_of_a_run_without_it(tmp_path):
   """The pipeline has two workers; another run finished a shard before."""
   sentences = [f"sentence {i}" for i in range(3000)]
   sentences[77], sentences[1234] = "", "no vector"
-  index, folder = toy.corpus(tmp_path, sentences, shard_records=100)
+  plan, folder = toy.corpus(tmp_path, sentences, shard_records=100)
   (tmp_path / "one_process").mkdir()
   expected = dataclasses.replace(folder, folder=str(tmp_path / "one_process"))
-  run_streaming(index, expected, FORMAT, toy.Model(), toy.SETTINGS)
+  run_streaming(plan, expected, FORMAT, toy.Model(), toy.SETTINGS)
   done = folder.name(4, "npy")
   for name in (done, folder.name(4, "ids.txt"), folder.name(4, "json")):
     pathlib.Path(folder.folder, name).write_bytes(pathlib.Path(expected.folder, name).read_bytes())
   before = pathlib.Path(folder.folder, done).stat().st_mtime_ns
   options = parse_options(DIRECT, ["direct_running_mode=multi_threading", "--direct_num_workers=2"])
-  run_beam(index, folder, FORMAT, toy.Model, toy.SETTINGS, options)
+  run_beam(plan, folder, FORMAT, toy.Model, toy.SETTINGS, options)
   assert contents(folder.folder) == contents(expected.folder)
   assert pathlib.Path(folder.folder, done).stat().st_mtime_ns == before
   ids, vectors = toy.read_npy(folder.folder)
@@ -51,11 +51,11 @@ def test_beam_writes_the_files_of_a_run_without_it(tmp_path):
 
 @pytest.mark.slow
 def test_an_error_of_ours_becomes_one_line(tmp_path, capfd):
-  index, folder = toy.corpus(tmp_path, ["one"] * 5)
+  plan, folder = toy.corpus(tmp_path, ["one"] * 5)
   with pytest.raises(BertFlowError) as raised:
-    run_beam(index, folder, FORMAT, functools.partial(toy.Model, toy.reject), toy.SETTINGS, parse_options(DIRECT, []))
+    run_beam(plan, folder, FORMAT, functools.partial(toy.Model, toy.reject), toy.SETTINGS, parse_options(DIRECT, []))
   assert "5 sentences: too odd" in str(raised.value) and raised.value.argument == "runner"
-  assert len(pending(index, folder)[0]) == 1
+  assert len(pending(plan, folder)[0]) == 1
   assert capfd.readouterr().err == ""
 
 
@@ -75,12 +75,12 @@ def test_the_reason_in_a_traceback_of_a_worker():
 
 @pytest.mark.slow
 def test_a_job_server_that_does_not_answer(tmp_path):
-  index, folder = toy.corpus(tmp_path, ["one"] * 5)
+  plan, folder = toy.corpus(tmp_path, ["one"] * 5)
   with socket.create_server(("localhost", 0)) as server:  # accepts, and says nothing
     endpoint = f"job_endpoint=localhost:{server.getsockname()[1]}"
     options = ["environment_type=EXTERNAL", "environment_config=localhost:1", "job_server_timeout=2"]
     with pytest.raises(BertFlowError, match="job_endpoint") as raised:
-      run_beam(index, folder, FORMAT, toy.Model, toy.SETTINGS, parse_options("PortableRunner", [endpoint, *options]))
+      run_beam(plan, folder, FORMAT, toy.Model, toy.SETTINGS, parse_options("PortableRunner", [endpoint, *options]))
   assert raised.value.argument == "runner"
 
 

@@ -14,9 +14,9 @@ from bert_flow_tf.corpus import embedding
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import embedder_of
-from bert_flow_tf.corpus.shards import add_counters
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.vectors.shards import add_counters
 from tests.corpus import toy
 from tests.encoder import tiny
 from tests.testing import rejected
@@ -24,8 +24,8 @@ from tests.testing import rejected
 FORMAT = InputFormat()
 
 
-def counters_of(index, folder):
-  left, done = pending(index, folder)
+def counters_of(plan, folder):
+  left, done = pending(plan, folder)
   assert not left
   return add_counters(done.values())
 
@@ -81,7 +81,7 @@ def test_other_input_is_named(tmp_path):
 
 def test_a_run_resumes(tmp_path):
   sentences = [f"sentence {i}" for i in range(95)]
-  index, folder = toy.corpus(tmp_path, sentences)
+  plan, folder = toy.corpus(tmp_path, sentences)
   seen = []
 
   def stop_at_43(texts):
@@ -90,16 +90,16 @@ def test_a_run_resumes(tmp_path):
       raise KeyboardInterrupt
 
   with pytest.raises(KeyboardInterrupt):
-    run_streaming(index, folder, FORMAT, toy.Model(stop_at_43), toy.SETTINGS)
-  assert len(pending(index, folder)[1]) == 4
+    run_streaming(plan, folder, FORMAT, toy.Model(stop_at_43), toy.SETTINGS)
+  assert len(pending(plan, folder)[1]) == 4
   os.truncate(os.path.join(folder.folder, folder.name(1, "npy")), 50)
   before = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
   again = []
-  run_streaming(index, folder, FORMAT, toy.Model(again.extend), toy.SETTINGS)
+  run_streaming(plan, folder, FORMAT, toy.Model(again.extend), toy.SETTINGS)
   assert again == sentences[10:20] + sentences[40:]
   after = {name: os.stat(os.path.join(folder.folder, name)).st_mtime_ns for name in os.listdir(folder.folder)}
   finished = [name for name in before if "00001-of" not in name]
-  assert len(finished) == 9 and all(before[name] == after[name] for name in finished)
+  assert len(finished) == 12 and all(before[name] == after[name] for name in finished)
   np.testing.assert_array_equal(toy.read_npy(folder.folder)[1], [toy.vector(sentence) for sentence in sentences])
 
 
@@ -108,21 +108,23 @@ def test_a_sentence_without_a_vector_is_a_bad_record(tmp_path, monkeypatch):
   sentences = [f"sentence {i}" for i in range(95)]
   for row in (0, 17, 18, 94):
     sentences[row] = "no vector"
-  index, folder = toy.corpus(tmp_path, sentences, shard_records=50)
-  run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
+  plan, folder = toy.corpus(tmp_path, sentences, shard_records=50)
+  run_streaming(plan, folder, FORMAT, toy.Model(), toy.SETTINGS)
   ids, vectors = toy.read_npy(folder.folder)
   assert ids == [str(i) for i in range(1, 96) if i not in (1, 18, 19, 95)]
   np.testing.assert_array_equal(vectors, [toy.vector(sentences[int(name) - 1]) for name in ids])
-  assert counters_of(index, folder)["bad (no vector)"] == 4
+  assert counters_of(plan, folder)["bad (no vector)"] == 4
+  keys = [line for path in sorted(tmp_path.glob("out/*.unread.txt")) for line in path.read_text().splitlines()]
+  assert len(set(keys)) == len(keys) == len(ids)  # each sentence has another number
   letters = [line for path in sorted(tmp_path.glob("out/dead-letter-*")) for line in path.read_text().splitlines()]
   assert [line.split("\t")[1:3] for line in letters] == [[line, "no vector"] for line in ("1", "18", "19", "95")]
   assert "its embedding is not finite" in letters[0]
 
 
 def test_a_model_that_fails_stops_the_run(tmp_path):
-  index, folder = toy.corpus(tmp_path, ["no vector"] * 100, shard_records=100)
+  plan, folder = toy.corpus(tmp_path, ["no vector"] * 100, shard_records=100)
   with pytest.raises(EncoderError, match="not finite"):
-    run_streaming(index, folder, FORMAT, toy.Model(), toy.SETTINGS)
+    run_streaming(plan, folder, FORMAT, toy.Model(), toy.SETTINGS)
   assert os.listdir(folder.folder) == []
 
 

@@ -6,10 +6,10 @@ import pathlib
 import numpy as np
 
 from bert_flow_tf.corpus.embedding import Embedder
-from bert_flow_tf.corpus.index import build_index
-from bert_flow_tf.corpus.shards import ShardFolder
+from bert_flow_tf.corpus.shard_plan import plan_shards
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import DataError, EncoderError
+from bert_flow_tf.vectors.shards import ShardFolder
 
 DIM = 4
 # Further arguments of the models' `encode`.
@@ -47,12 +47,12 @@ def reject(sentences):
 
 
 def corpus(folder, sentences, shard_records=10, output="npy"):
-  """Writes a text file; returns its index and an empty output folder."""
+  """Writes a text file; returns its plan and an empty output folder."""
   path = folder / "corpus.txt"
   path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
-  index = build_index([str(path)], InputFormat(), shard_records, 1 << 20)
+  plan = plan_shards([str(path)], InputFormat(), shard_records, 1 << 20)
   (folder / "out").mkdir()
-  return index, ShardFolder(str(folder / "out"), len(index.shards), output, DIM)
+  return plan, ShardFolder(str(folder / "out"), len(plan.shards), output, DIM)
 
 
 def read_npy(folder):

@@ -9,8 +9,8 @@ import json
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus.index import ShardReader, build_index
 from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.corpus.shard_plan import ShardReader, plan_shards
 from bert_flow_tf.data.custom import read_pairs
 from bert_flow_tf.data.readers import records
 from bert_flow_tf.data.tasks import find_task, load_task
@@ -203,7 +203,7 @@ def test_a_sentence_is_not_cut_off_at_a_separator(file, name, content):
   input_format = JobSettings(output_dir="x").format_of([path])
   with pytest.raises(DataError, match=r"(record|line) 2: 2 columns"):
     records.read_sentences([path], input_format)
-  index = build_index([path], input_format, 10, 1000)
+  index = plan_shards([path], input_format, 10, 1000)
   shard = ShardReader(input_format).read(index.shards[0])
   assert [record.text for record in shard.records] == ["One"]
   assert [(bad.line, bad.kind) for bad in shard.bad] == [(2, "columns")]

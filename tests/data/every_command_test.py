@@ -13,8 +13,8 @@ import tarfile
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus.index import ShardReader, build_index
 from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.corpus.shard_plan import ShardReader, plan_shards
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.readers import records
 from bert_flow_tf.data.readers.lines import lines
@@ -49,7 +49,7 @@ def dedupe(path, **settings):
 
 def embed(path, *others, **settings):
   input_format = job(path, *others, **settings)
-  index = build_index([path, *others], input_format, 100, 1 << 20)
+  index = plan_shards([path, *others], input_format, 100, 1 << 20)
   return ShardReader(input_format).read(index.shards[0])
 
 

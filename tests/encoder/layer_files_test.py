@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.corpus.models import check_embedder, embedder_of, embedder_values
+from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.flow.keras import tf_variables
 from bert_flow_tf.integrations.sentence_transformers import revision
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
 from tests.encoder import tiny
 from tests.encoder.layer_test import CONFIG, TEXTS, dropout_free, model_of
 from tests.keras_ways import WAYS

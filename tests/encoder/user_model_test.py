@@ -6,11 +6,11 @@ import tensorflow as tf
 import tf_keras
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
-from bert_flow_tf.corpus.models import check_embedder, embedder_values
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.flow.keras import keras, tf_variables
+from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
 from tests.encoder import tiny
 from tests.encoder.layer_test import TEXTS, check_training, tokens
 from tests.testing import rejected, tf_bert

@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, search
-from bert_flow_tf.corpus.models import check_embedder, embedder_of, embedder_values
+from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.encoder.checkpoints.declared import read_declared
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
 from tests.encoder import tiny
 from tests.testing import edit_json, rejected
 

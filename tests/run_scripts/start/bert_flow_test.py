@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.corpus.models import load_model_of
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts.bert_flow import COMMANDS
-from tests.neighbors.nearest_test import all_cosines
 from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python, rejected
+from tests.vectors.toy_rows import all_cosines
 
 pytestmark = pytest.mark.packages
 HAS_FAISS = importlib.util.find_spec("faiss") is not None
@@ -143,6 +143,7 @@ WRONG = {
   "search --vectors=. query --prompt=a": "--prompt: stands before the texts of the vectors already; query_prompt is",
   "search --vectors=. query --column=a": "--column: has no use with vectors",
   "dedupe --vectors=. --model=mini": "--model: has no use with vectors",
+  "dedupe --vectors=. --against=absent": "--against=absent: no such folder",
   "dedupe --vectors=. corpus.txt": "error: corpus.txt: has no use with vectors",
   "dedupe corpus.txt --calibration=mean --output=./corpus.txt": "is the input, on which mean is fitted",
   "dedupe new.txt --against=corpus.txt --output=corpus.txt": "--output=corpus.txt: is the file of against",

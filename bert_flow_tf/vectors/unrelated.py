@@ -8,8 +8,8 @@ import scipy.sparse
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.unit_rows import UnitRows, cosines_of
 
 # Rows of a sample, all pairs of which are measured.
 _SAMPLE = 400
@@ -22,6 +22,9 @@ _MAX_SHARED = 0.5
 _DEVIATIONS = 3.5
 # Share of all pairs that are no duplicates any more, of many pairs and of few: texts of one template.
 _MAX_DUPLICATES, _MAX_DUPLICATES_OF_FEW, _FEW_PAIRS = 0.05, 0.2, 100
+# Embeddings that have no cone; vectors are embedded again by another command.
+_OTHERS_OF_TEXTS = ": calibration=soft-whitening, or model=static:mini"
+_OTHERS_OF_VECTORS = ", as of the calibration soft-whitening or of the model static:mini"
 # Quartiles of a normal distribution lie so many deviations from its median.
 _QUARTILE = 0.6745
 
@@ -57,7 +60,7 @@ class UnrelatedPairs:
       f"unrelated texts reach it: {100 * below:.4g} % of {counted(len(self.cosines), 'random pair', ',')} are below "
     )
     found += f"(median {np.median(self.cosines):.2f}); expected {math.ceil(100 * self.bound) / 100:.2f} or more"
-    return f"{found}, or other embeddings: calibration=soft-whitening, or model=static:mini"
+    return f"{found}, or other embeddings"
 
 
 def unrelated_pairs(rows: UnitRows, positions: np.ndarray, texts: list[str] | None = None) -> UnrelatedPairs | None:
@@ -76,6 +79,14 @@ def unrelated_pairs(rows: UnitRows, positions: np.ndarray, texts: list[str] | No
   return UnrelatedPairs.of(cosines)
 
 
+def check_threshold(threshold: float) -> float:
+  """Returns a smallest cosine; raises a ConfigError for anything but a number from -1 to 1."""
+  is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+  if not is_number or not -1 <= threshold <= 1:
+    raise ConfigError(f"threshold={threshold}: expected a cosine, a number from -1 to 1", argument="threshold")
+  return float(threshold)
+
+
 def check_threshold_of(
   rows: UnitRows,
   positions: np.ndarray,
@@ -90,6 +101,8 @@ def check_threshold_of(
   """
   pairs = unrelated_pairs(rows, positions, texts)
   problem = pairs.problem(threshold) if pairs is not None else ""
+  if problem:
+    problem += _OTHERS_OF_TEXTS if texts is not None else _OTHERS_OF_VECTORS
   has_many = pairs is not None and len(pairs.cosines) >= _MIN_PAIRS
   if not problem and threshold < 1:
     problem, has_many = _problem_of_template(rows, positions, threshold, keys)

@@ -1,4 +1,4 @@
-"""Index of a corpus: assigns its records to shards before embedding. Reader of a shard's records."""
+"""Plan of a run: which records of the input files are in which shard. Reader of a shard's records."""
 
 import contextlib
 import dataclasses
@@ -15,8 +15,9 @@ from bert_flow_tf.data.readers.text import InputFormat, Reader
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress
+from bert_flow_tf.vectors.shards import BadRecord, Record, ShardRecords
 
-# Indexing shows its progress for input of more bytes than this, each time that so many records are read.
+# Planning shows its progress for input of more bytes than this, each time that so many records are read.
 _SLOW_BYTES, _SHOWN_RECORDS = 1 << 28, 1 << 14
 # A comparison of ids shows its progress for more records than this.
 _MANY_RECORDS = 1 << 21
@@ -24,7 +25,7 @@ _MANY_RECORDS = 1 << 21
 
 @dataclasses.dataclass(frozen=True)
 class InputFile:
-  """Input file as it was when it was indexed; `first_record` is its first record's number in the corpus, from 0."""
+  """Input file as it was when it was read; `first_record` is its first record's number in the corpus, from 0."""
 
   path: str
   bytes: int
@@ -59,7 +60,7 @@ class ShardTask:
 
 
 @dataclasses.dataclass(frozen=True)
-class Index:
+class ShardPlan:
   """Input files of a run, and the shards that their records are assigned to."""
 
   inputs: tuple[InputFile, ...]
@@ -71,8 +72,8 @@ class Index:
     return sum(file.records for file in self.inputs)
 
   @classmethod
-  def from_json(cls, values: dict[str, Any]) -> "Index":
-    """Returns the index of `to_json`; other values raise a KeyError or a TypeError."""
+  def from_json(cls, values: dict[str, Any]) -> "ShardPlan":
+    """Returns the plan of `dataclasses.asdict`; other values raise a KeyError or a TypeError."""
     shards = []
     for shard in values["shards"]:
       spans = [Span(**span) for span in shard["spans"]]
@@ -99,8 +100,8 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   return list(paths)
 
 
-def build_index(paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> Index:
-  """Returns the index of files; a shard has at most `shard_size` records of together `shard_bytes` bytes.
+def plan_shards(paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> ShardPlan:
+  """Returns the plan of files; a shard has at most `shard_size` records of together `shard_bytes` bytes.
 
   A longer record has a shard for itself.
   """
@@ -114,15 +115,15 @@ def build_index(paths: Sequence[str], input_format: InputFormat, shard_size: int
     for path, (size, changed) in zip(paths, stats, strict=True):
       first = cutter.records
       checksum = _sha256(path)
-      _index_file(path, size, input_format, cutter, progress)
+      _plan_file(path, size, input_format, cutter, progress)
       inputs.append(InputFile(path, size, changed, checksum, first, cutter.records - first))
   if not cutter.records:
     raise DataError(f"{', '.join(paths)[:200]}: no records, expected sentences")
-  return Index(tuple(inputs), cutter.finish())
+  return ShardPlan(tuple(inputs), cutter.finish())
 
 
 def changed_input(inputs: Sequence[InputFile]) -> str | None:
-  """Returns the path of a file whose size or bytes have changed since it was indexed; None if none has."""
+  """Returns the path of a file whose size or bytes have changed since the shards were planned; None if none has."""
   for file in inputs:
     stat = storage.stat(file.path)
     if stat == (file.bytes, file.changed):
@@ -132,7 +133,7 @@ def changed_input(inputs: Sequence[InputFile]) -> str | None:
   return None
 
 
-def _index_file(path, size_of_file, input_format, cutter, progress):
+def _plan_file(path, size_of_file, input_format, cutter, progress):
   """Adds a file's records to the cutter."""
   with contextlib.closing(open_reader(path, input_format)) as reader:
     offset, line, shown = reader.start, reader.first, 0
@@ -183,39 +184,6 @@ class _Cutter:
     return tuple(tasks)
 
 
-@dataclasses.dataclass(frozen=True)
-class Record:
-  """Sentence to embed, from line `line` (from 1) of the file `path`; where records are no lines, from that record."""
-
-  id: str
-  text: str
-  path: str
-  line: int
-
-
-@dataclasses.dataclass(frozen=True)
-class BadRecord:
-  """Record that cannot be embedded; the run counts each `kind`, and `reason` is for people."""
-
-  path: str
-  line: int
-  kind: str
-  reason: str
-
-
-@dataclasses.dataclass
-class ShardRecords:
-  """Records of a shard: those to embed, the bad ones, and the number of empty ones, which are skipped.
-
-  `unread`: `unread_keys` of the records' texts, int64 [records]; None if the model does not tell.
-  """
-
-  records: list[Record] = dataclasses.field(default_factory=list)
-  bad: list[BadRecord] = dataclasses.field(default_factory=list)
-  skipped: int = 0
-  unread: np.ndarray | None = None
-
-
 class ShardReader:
   """Reader of shards. It keeps the last file open, so that consecutive shards read and unpack a file once."""
 
@@ -259,30 +227,30 @@ class ShardReader:
     self._file = None
 
 
-def repeated_ids(index: Index, input_format: InputFormat) -> tuple[int, int, str]:
+def repeated_ids(plan: ShardPlan, input_format: InputFormat) -> tuple[int, int, str]:
   """Returns the number of ids that several records have, the number of these records, and the first such id.
 
   It reads the files, and keeps 8 bytes per record.
   """
-  hashes = [np.fromiter(map(hash, ids), np.int64, len(ids)) for ids in _ids(index, input_format)]
+  hashes = [np.fromiter(map(hash, ids), np.int64, len(ids)) for ids in _ids(plan, input_format)]
   each = np.concatenate(hashes)
   distinct, counts = np.unique(each, return_counts=True)
   repeated = distinct[counts > 1]
   if not len(repeated):
     return 0, 0, ""
   wanted = each[np.isin(each, repeated)][0]
-  first = next(name for ids in _ids(index, input_format) for name in ids if hash(name) == wanted)
+  first = next(name for ids in _ids(plan, input_format) for name in ids if hash(name) == wanted)
   return len(repeated), int(counts[counts > 1].sum()), first
 
 
-def _ids(index, input_format):
+def _ids(plan, input_format):
   """Yields the ids of each shard's records."""
-  show = index.records > _MANY_RECORDS
+  show = plan.records > _MANY_RECORDS
   with (
     contextlib.closing(ShardReader(input_format)) as reader,
-    Progress(index.records, show, "comparing ids", "record") as progress,
+    Progress(plan.records, show, "comparing ids", "record") as progress,
   ):
-    for task in index.shards:
+    for task in plan.shards:
       yield [record.id for record in reader.read(task).records]
       progress.update(task.records)
 

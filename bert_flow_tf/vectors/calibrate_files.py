@@ -1,7 +1,6 @@
 """Fits a calibration on files of vectors, and applies it to others; in bounded memory, whatever made the vectors."""
 
 import contextlib
-import glob
 import json
 import os
 import pathlib
@@ -14,15 +13,16 @@ from absl import logging
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Calibration
-from bert_flow_tf.corpus.shards import MANIFEST, NPY, write_json
-from bert_flow_tf.corpus.vector_files import IDS, UNREAD, VectorFile, write_npy
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, write_text, writing
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
+from bert_flow_tf.vectors.manifest import MANIFEST, is_of_embed
+from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_sealed
+from bert_flow_tf.vectors.vector_file import write_npy
+from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 
 _CALIBRATED = "calibrated.json"
 # Folders inside OUTPUT.fit during a fit.
@@ -111,7 +111,7 @@ def _name_of_output(file):
 def _folder_of_embed(vectors):
   """Returns the `VectorFolder` if the vectors are a folder of `bert-flow embed` without a calibration, else None."""
   folder = os.path.expanduser(vectors[0])
-  if len(vectors) > 1 or not _is_of_embed(folder):
+  if len(vectors) > 1 or not is_of_embed(folder):
     return None
   source = VectorFolder.open(folder)
   if source.embedder.get("calibration_sha256") is None:
@@ -120,27 +120,20 @@ def _folder_of_embed(vectors):
   return None
 
 
-def _is_of_embed(folder):
-  """Returns whether a folder has a manifest of `bert-flow embed`, not of another program."""
-  with contextlib.suppress(OSError, ValueError, TypeError):
-    return "format_version" in read_json(pathlib.Path(folder, MANIFEST))
-  return False
-
-
 def _write_manifest(folder, source, calibration, calibration_folder):
   """Writes the receipts and then the manifest, by which a folder is one of `bert-flow embed`."""
   for file in source.files:
     path = folder / _name_of_output(file)
-    names = [path.with_suffix(ending).name for ending in (f".{NPY}", IDS, UNREAD)]
+    names = [path.with_suffix(f".{ending}").name for ending in (NPY, IDS, UNREAD)]
     names = [name for name in names if (folder / name).is_file()]
     receipt = read_json(file.path.with_suffix(".json"))
     receipt["bytes"] = {name: (folder / name).stat().st_size for name in names}
-    write_json(str(folder), path.with_suffix(".json").name, receipt, names)
+    write_sealed(str(folder), path.with_suffix(".json").name, receipt, names)
   embedder = {**source.manifest["settings"]["embedder"], "calibration_sha256": calibration_sha256(calibration_folder)}
   settings = {"embedder": embedder, "dim": calibration.output_dim, "output_format": NPY}
   about = {"name": calibration.name, "folder": os.path.abspath(calibration_folder)}
   manifest = {**source.manifest, "settings": source.manifest["settings"] | settings, "calibration": about}
-  write_json(str(folder), MANIFEST, manifest)
+  write_sealed(str(folder), MANIFEST, manifest)
 
 
 def _arrays(files):
@@ -198,39 +191,3 @@ def _open_output(folder, files, calibration_folder):
     _check_absent(folder)
   folder.mkdir(parents=True, exist_ok=True)
   write_text(path, json.dumps(manifest, indent=1) + "\n")
-
-
-def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
-  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
-  paths: dict[pathlib.Path, VectorFile] = {}
-  for name in vectors:
-    paths |= {file.path: file for file in _expand(name)}
-  if not paths:
-    expected = "expected .npy files, or a folder of bert-flow embed"
-    raise ConfigError(f"vectors={','.join(vectors)}: {expected}, got none", "vectors")
-  # Each file is opened once, so that a wrong one is an error before hours of work.
-  files: list[VectorFile] = []
-  for path, file in paths.items():
-    file.check()
-    files.append(file)
-    if file.dim != files[0].dim:
-      raise DataError(f"{path}: {file.dim} dimensions, but {files[0].path} has {files[0].dim}")
-  return files
-
-
-def _expand(name):
-  """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
-  name = os.path.expanduser(name)
-  check_path(name, "vectors")
-  if _is_of_embed(name):
-    return VectorFolder.open(name).files
-  if os.path.isdir(name):
-    paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
-    return list(map(VectorFile.of_npy, paths))
-  paths = list(map(pathlib.Path, glob.glob(name) or [name]))
-  for path in paths:
-    if not path.is_file():
-      raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")
-    if path.suffix != ".npy":
-      raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
-  return list(map(VectorFile.of_npy, sorted(paths)))

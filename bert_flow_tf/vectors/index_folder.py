@@ -11,14 +11,14 @@ import re
 
 import numpy as np
 
-from bert_flow_tf.corpus.vector_files import VectorFile
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import DataError, EncoderError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import Json, writing
 from bert_flow_tf.io.settings import read_fields
-from bert_flow_tf.neighbors.inverted_lists import InvertedLists
-from bert_flow_tf.neighbors.unit_rows import UnitRows
+from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.unit_rows import UnitRows
+from bert_flow_tf.vectors.vector_file import VectorFile
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 
 INDEX = "index"
 _STATE, _CENTROIDS = "index.json", "centroids.faiss"
@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclasses.dataclass
-class IndexFiles:
+class IndexFolder:
   """Files of an index, which `index.json` names; `recall` is None until all files of vectors are indexed."""
 
   folder: pathlib.Path
@@ -59,7 +59,7 @@ class IndexFiles:
   parts: list[Part] = dataclasses.field(default_factory=list)
 
   @classmethod
-  def begin(cls, folder: pathlib.Path, lists: InvertedLists, embedder: Json | None, dim: int) -> "IndexFiles":
+  def begin(cls, folder: pathlib.Path, lists: InvertedLists, embedder: Json | None, dim: int) -> "IndexFolder":
     """Writes the centroids of lists, and returns the state without parts."""
     folder.mkdir(exist_ok=True)
     files.write_bytes(folder / _CENTROIDS, lists.empty().to_bytes())
@@ -68,7 +68,7 @@ class IndexFiles:
     return state
 
   @classmethod
-  def read(cls, folder: pathlib.Path) -> "IndexFiles | None":
+  def read(cls, folder: pathlib.Path) -> "IndexFolder | None":
     """Returns the state that a folder holds; None if there is none."""
     path = folder / _STATE
     if not path.is_file():

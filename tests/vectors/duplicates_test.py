@@ -7,12 +7,13 @@ import pytest
 
 import bert_flow_tf
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.neighbors import duplicates, find_duplicates, near_duplicates, paraphrase_mining_embeddings
-from bert_flow_tf.neighbors.duplicates import UNKNOWN, duplicates_of_rows, unread_keys
-from bert_flow_tf.neighbors.inverted_lists import EXACT, IVF
-from bert_flow_tf.neighbors.unit_rows import UnitRows
-from tests.neighbors.inverted_lists_test import all_cosines, clustered
+from bert_flow_tf.vectors import find_duplicates, near_duplicates, paraphrase_mining_embeddings
+from bert_flow_tf.vectors.duplicates import duplicates_of_rows
+from bert_flow_tf.vectors.inverted_lists import EXACT, IVF
+from bert_flow_tf.vectors.unit_rows import UnitRows
 from tests.testing import rejected
+from tests.vectors.inverted_lists_test import all_cosines, clustered
+from tests.vectors.toy_rows import MODEL, Hasher
 
 INDEXES = [EXACT]
 if importlib.util.find_spec("faiss"):
@@ -27,19 +28,6 @@ TEXTS = [
   "A man is eating.",
   "",
 ]
-
-
-class Hasher:
-  """Model that reads the first two letters of a text, and knows none that begins with "?"."""
-
-  def encode(self, texts, batch_size=64, show_progress_bar=False):
-    return np.array([np.random.default_rng(list(text[:2].encode())).normal(size=8) for text in texts])
-
-  def unread(self, texts):
-    return [text if text.startswith("?") else text[2:] for text in texts]
-
-  def knows(self, texts):
-    return np.array([not text.startswith("?") for text in texts], bool)
 
 
 def of_loop(cosines, threshold, keys, against):
@@ -57,9 +45,7 @@ def of_loop(cosines, threshold, keys, against):
 
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("against", [0, 37])
-def test_duplicates_have_equal_unread_parts(monkeypatch, index, against):
-  monkeypatch.setattr(duplicates, "_ROWS", 16)
-  monkeypatch.setattr(duplicates, "_COLUMNS", 24)
+def test_duplicates_have_equal_unread_parts(index, against):
   rows = clustered(240, 24, 0.03)
   keys = np.random.default_rng(1).integers(0, 3, len(rows)) ** 9
   threshold = 0.99
@@ -93,6 +79,18 @@ def test_equal_rows_are_duplicates_at_threshold_1(dim, index):
   assert [pair[1:] for pair in pairs] == [(row, row + 30) for row in range(30)]
 
 
+def test_empty_and_single():
+  nothing, one = np.zeros([0, 3], np.float32), np.ones([1, 3], np.float32)
+  assert near_duplicates(nothing).shape == (0,) and near_duplicates(one).tolist() == [0]
+
+
+def test_blank_texts_and_zeros_have_no_duplicates():
+  texts = ["", "A cat sleeps.", " \n", "A dog runs.", "\u2003"]
+  assert near_duplicates(MODEL().encode(texts), -1, texts=texts).tolist() == [0, 1, 2, 1, 4]
+  assert near_duplicates(np.zeros([3, 2]), -1).tolist() == [0, 1, 2]
+  assert near_duplicates(np.ones([3, 2]), texts=["a", "", "b"]).tolist() == [0, 1, 0]
+
+
 def test_texts_of_a_model():
   texts = ["ab", "abc", "abd", "abc", "?x", "?x", " ", "cd", "abd"]
   found = find_duplicates(None, 1, texts=texts, model=Hasher())
@@ -103,9 +101,6 @@ def test_texts_of_a_model():
   # Rows that are always kept, equal ones, too; the others are compared with them.
   found = find_duplicates(None, 1, texts=["ab", "ab", "ab", "abc"], model=Hasher(), against=2)
   assert found.originals.tolist() == [0, 1, 0, 3]
-  keys = unread_keys(Hasher(), texts)
-  assert keys[0] == 0 and keys[4] == UNKNOWN and len(set(keys[[0, 1, 2, 7]].tolist())) == 3 and keys[1] == keys[3] > 0
-  assert not unread_keys(object(), texts).any()
   embeddings = Hasher().encode(texts)
   assert near_duplicates(embeddings, 1, texts=texts).tolist() == [0, 0, 0, 0, 4, 4, 6, 7, 0]
 
@@ -126,15 +121,6 @@ def test_texts_that_differ_in_a_number_stay(index):
   assert near_duplicates(embeddings, 0.6)[:6].tolist() == [0] * 6  # the texts are not known
 
 
-def test_numbers_are_compared_as_they_are_written():
-  different = ["5 mg", ".5 mg", "1,250 kg", "1.250 kg", "3-5 mm", "3:5 mm", "3 5 mm", "- 5 mg", "(5 mg)", "10k", "10m"]
-  assert len(set(unread_keys(None, different).tolist())) == len(different)
-  equal = ["Order A-12, of 1984.", "(of order a-12) in 1984!", "order a-12; 1984"]
-  assert len(set(unread_keys(None, equal).tolist())) == 1 and not unread_keys(None, ["No number."]).any()
-  assert len(set(unread_keys(None, ["订单4711已发货", "订单4711\uff0c已发货"]).tolist())) == 1
-  assert unread_keys(None, ["a" * 10**6 + "1", "!" * 10**6]).tolist()[1] == 0  # in linear time
-
-
 @pytest.mark.parametrize("name", ["mini", "static:mini"])
 def test_texts_that_differ_in_unknown_words_stay(name):
   model = bert_flow_tf.SentenceModel.from_pretrained(name)
@@ -152,6 +138,7 @@ def test_texts_that_differ_in_unknown_words_stay(name):
     ({"against": 3}, ConfigError, "against"),
     ({"against": -1}, ConfigError, "against"),
     ({"texts": ["a"]}, DataError, "texts"),
+    ({"threshold": float("nan")}, ConfigError, "threshold"),
   ],
 )
 def test_errors_name_the_argument(arguments, error, argument):

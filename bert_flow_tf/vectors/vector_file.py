@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.corpus.shards import NPY, write_lines
 from bert_flow_tf.data.readers.binary import import_parquet
 from bert_flow_tf.data.readers.text import PARQUET
 from bert_flow_tf.errors import DataError, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, writing
+from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_lines
 
 AGAIN = "the same bert-flow embed command makes it again"
-IDS, UNREAD = ".ids.txt", ".unread.txt"
 # Rows of a file in memory at once.
 ROWS = 8192
 
@@ -93,7 +92,7 @@ class VectorFile:
   def ids(self) -> list[str]:
     """Ids of the vectors."""
     if self.path.suffix == f".{NPY}":
-      path = self.path.with_suffix(IDS)
+      path = self.path.with_suffix(f".{IDS}")
       _check(path, self.ids_checksum)
       names = path.read_bytes().decode(errors="replace").split("\n")[:-1]
     else:
@@ -106,7 +105,7 @@ class VectorFile:
     """Returns the `unread_keys` of the texts, int64 [rows]; zeros if they are not known."""
     if not self.unread:
       return np.zeros(self.rows, np.int64)
-    path = self.path.with_suffix(UNREAD)
+    path = self.path.with_suffix(f".{UNREAD}")
     _check(path, self.unread_checksum)
     return np.array(path.read_text(encoding="utf-8").split(), np.int64)
 
@@ -114,7 +113,7 @@ class VectorFile:
     """Writes ids and keys next to a .npy file with other vectors for them; returns the names of the written files."""
     written = []
     for ending in (IDS, UNREAD):
-      source, copy = self.path.with_suffix(ending), path.with_suffix(ending)
+      source, copy = self.path.with_suffix(f".{ending}"), path.with_suffix(f".{ending}")
       if source.is_file():
         with source.open("rb") as file, writing(copy) as copied:
           shutil.copyfileobj(file, copied)

@@ -1,22 +1,23 @@
-"""Folders of vectors that `bert-flow embed` wrote, read without loading them: their rows, ids and model."""
+"""Folders of vectors that `bert-flow embed` wrote, read without loading them; the files that paths and globs name."""
 
 import dataclasses
 import functools
+import glob
+import os
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder, with_names
-from bert_flow_tf.corpus.vector_files import AGAIN, IDS, UNREAD, VectorFile
-from bert_flow_tf.data.readers.text import JSONL, PARQUET
-from bert_flow_tf.errors import ConfigError, DataError, one_line
+from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums, storage
-from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json, check_path, read_json
-from bert_flow_tf.io.settings import differences
-from bert_flow_tf.neighbors.unit_rows import UnitRows
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.manifest import MANIFEST, check_same_model, embedder_in, is_of_embed, read_manifest
+from bert_flow_tf.vectors.shards import EMBEDDED, IDS, UNREAD, ShardFolder
+from bert_flow_tf.vectors.unit_rows import UnitRows
+from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +50,9 @@ class VectorFolder:
       message = f"vectors={folder}: no {MANIFEST} in it; expected a folder that bert-flow embed wrote"
       raise ConfigError(message, argument="vectors")
     files: list[VectorFile] = []
-    opened = [_read_manifest(path) for path in manifests]
+    opened = [read_manifest(path) for path in manifests]
     for path, manifest in zip(manifests, opened, strict=True):
-      _check_same(folder, manifests[0], opened[0], path, manifest)
+      check_same_model(folder, manifests[0], opened[0], path, manifest)
       files += _files_of(folder, path.parent, manifest)
     if not sum(map(len, files)):
       raise DataError(f"vectors={folder}: no vectors; expected vectors of sentences", "vectors")
@@ -65,7 +66,7 @@ class VectorFolder:
   @property
   def embedder(self) -> Json:
     """JSON values that decide the vectors, without versions."""
-    return _embedder_of(self.manifest)
+    return embedder_in(self.manifest)
 
   def check(self) -> None:
     """Raises a DataError if a file of vectors is damaged; it reads them all."""
@@ -84,7 +85,7 @@ class VectorFolder:
   def check_same(self, other: "VectorFolder") -> None:
     """Raises a ConfigError if the vectors of another folder have other dimensions, encoders or calibrations."""
     paths = (pathlib.Path(self.folder, MANIFEST), pathlib.Path(other.folder, MANIFEST))
-    _check_same(self.folder, paths[0], self.manifest, paths[1], other.manifest)
+    check_same_model(self.folder, paths[0], self.manifest, paths[1], other.manifest)
 
   @functools.cached_property
   def _starts(self):
@@ -97,53 +98,6 @@ class VectorFolder:
     prefix = file.name.rpartition("/")[0]
     name = file.ids[row - self._starts[number]]
     return f"{prefix}/{name}" if prefix else name
-
-
-def _read_manifest(path):
-  """Returns the values of a manifest."""
-  try:
-    manifest = checksums.verified(read_json(path))
-    if manifest["format_version"] != FORMAT_VERSION:
-      raise ValueError(f"of version {str(manifest['format_version'])[:40]}")
-    _check_values(manifest, {"settings": dict, "encoder": dict, "shards": int}, {"calibration": dict})
-    deciding = manifest["settings"]
-    _check_values(deciding, {"embedder": dict, "dim": int, "output_format": str})
-    kind = deciding["output_format"]
-  except (OSError, ValueError, KeyError) as error:
-    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {AGAIN}"
-    raise DataError(message, argument="vectors") from error
-  if kind not in (NPY, PARQUET, JSONL):
-    message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"
-    raise ConfigError(message, argument="vectors")
-  return manifest
-
-
-def _check_values(values, required, optional=None):
-  """Raises a ValueError for a value of a JSON object that has not its type; an integer is positive."""
-  kinds = {**required, **(optional or {})}
-  for name, kind in kinds.items():
-    value = values.get(name)
-    if value is None and name not in required:
-      continue
-    if not isinstance(value, kind) or (kind is int and not is_integer(value, 1)):
-      raise ValueError(f"{name} is {str(value)[:40]}")
-
-
-def _embedder_of(manifest):
-  return {name: value for name, value in manifest["settings"]["embedder"].items() if name != "versions"}
-
-
-def _check_same(folder, first_path, first, path, manifest):
-  """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
-  values = []
-  for each in (first, manifest):
-    values.append({"dimensions": each["settings"]["dim"], **_embedder_of(each)})
-  different = differences(*values)
-  if different:
-    runs = f"{first_path.parent.name} and {path.parent.name}"
-    shown = "; ".join(with_names(different, first, manifest))
-    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); name one of the two"
-    raise ConfigError(message, argument="vectors")
 
 
 def _files_of(folder, run, manifest):
@@ -165,8 +119,44 @@ def _files_of(folder, run, manifest):
     values = read_json(run / receipt)
     sums = values.get(checksums.KEY, {})
     name = path.relative_to(folder).as_posix()
-    known = [sums.get(path.name), sums.get(path.with_suffix(IDS).name)]
-    known += [values.get("unread"), sums.get(path.with_suffix(UNREAD).name)]
+    known = [sums.get(path.name), sums.get(path.with_suffix(f".{IDS}").name)]
+    known += [values.get("unread"), sums.get(path.with_suffix(f".{UNREAD}").name)]
     files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], *known))
     files[-1].check_shape()
   return files
+
+
+def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
+  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
+  paths: dict[pathlib.Path, VectorFile] = {}
+  for name in vectors:
+    paths |= {file.path: file for file in _expand(name)}
+  if not paths:
+    expected = "expected .npy files, or a folder of bert-flow embed"
+    raise ConfigError(f"vectors={','.join(vectors)}: {expected}, got none", "vectors")
+  # Each file is opened once, so that a wrong one is an error before hours of work.
+  files: list[VectorFile] = []
+  for path, file in paths.items():
+    file.check()
+    files.append(file)
+    if file.dim != files[0].dim:
+      raise DataError(f"{path}: {file.dim} dimensions, but {files[0].path} has {files[0].dim}")
+  return files
+
+
+def _expand(name):
+  """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
+  name = os.path.expanduser(name)
+  check_path(name, "vectors")
+  if is_of_embed(name):
+    return VectorFolder.open(name).files
+  if os.path.isdir(name):
+    paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
+    return list(map(VectorFile.of_npy, paths))
+  paths = list(map(pathlib.Path, glob.glob(name) or [name]))
+  for path in paths:
+    if not path.is_file():
+      raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")
+    if path.suffix != ".npy":
+      raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
+  return list(map(VectorFile.of_npy, sorted(paths)))

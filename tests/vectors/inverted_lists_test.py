@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.neighbors import inverted_lists, near_duplicates
-from bert_flow_tf.neighbors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
-from bert_flow_tf.neighbors.unit_rows import UnitRows
-from tests.neighbors.nearest_test import ROUNDING
+from bert_flow_tf.vectors import inverted_lists, near_duplicates
+from bert_flow_tf.vectors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
+from bert_flow_tf.vectors.unit_rows import UnitRows
 from tests.testing import rejected
+from tests.vectors.toy_rows import ROUNDING
 
 
 def clustered(n, dim, noise, seed=0):

@@ -27,7 +27,7 @@ class Neighbors(NamedTuple):
   rows: np.ndarray
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
   """Array [n, dim], or a file that is read as an array."""
 
   def __len__(self) -> int:
@@ -46,7 +46,7 @@ class UnitRows:
     is_unit: whether they have the length 1 already.
   """
 
-  def __init__(self, parts: Sequence[Rows], dim: int, is_unit: bool = False) -> None:
+  def __init__(self, parts: Sequence[RowSource], dim: int, is_unit: bool = False) -> None:
     self.parts, self.dim = list(parts), dim
     self._starts = np.cumsum([0, *map(len, parts)])
     self._unit = _same if is_unit else unit
@@ -102,7 +102,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
   return result
 
 
-def unit_rows(embeddings: npt.ArrayLike, name: str = "embeddings", dim: int | None = None) -> np.ndarray:
+def checked_unit_rows(embeddings: npt.ArrayLike, name: str = "embeddings", dim: int | None = None) -> np.ndarray:
   """Returns checked embeddings [n, dim] divided by their lengths, float32; a CalibrationError names a wrong array."""
   return unit(check_rows(embeddings, dim, name=name))
 

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus.index import Index, ShardReader, build_index, changed_input, find_inputs
+from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, changed_input, find_inputs, plan_shards
 from bert_flow_tf.data.readers.binary import ParquetReader
 from bert_flow_tf.data.readers.text import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
@@ -16,7 +16,7 @@ from tests.testing import rejected
 
 
 def build(paths, input_format=None, records=10, size=1 << 20):
-  return build_index([str(path) for path in paths], input_format or InputFormat(), records, size)
+  return plan_shards([str(path) for path in paths], input_format or InputFormat(), records, size)
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def files(tmp_path):
 @pytest.mark.parametrize(("records", "size"), [(10, 1 << 20), (1, 1 << 20), (7, 60), (1000, 1), (1000, 1 << 20)])
 def test_shards_hold_each_record_once(files, records, size):
   paths, lines = files
-  index = Index.from_json(json.loads(json.dumps(dataclasses.asdict(build(paths, None, records, size)))))
-  assert index.records == len(lines) == sum(file.records for file in index.inputs)
-  assert [task.number for task in index.shards] == list(range(len(index.shards)))
+  plan = ShardPlan.from_json(json.loads(json.dumps(dataclasses.asdict(build(paths, None, records, size)))))
+  assert plan.records == len(lines) == sum(file.records for file in plan.inputs)
+  assert [task.number for task in plan.shards] == list(range(len(plan.shards)))
   reader, shards = ShardReader(InputFormat()), {}
-  for task in reversed(index.shards):  # backward in gzipped files too
+  for task in reversed(plan.shards):  # backward in gzipped files too
     assert 1 <= task.records <= records
     shards[task.number] = reader.read(task).records
     total = sum(len(record.text.encode()) + 1 for record in shards[task.number])
@@ -53,8 +53,8 @@ def test_shards_hold_each_record_once(files, records, size):
   in_order = [record for number in sorted(shards) for record in shards[number]]
   assert [(record.path, record.line, record.text) for record in in_order] == lines
   if size > 1 << 10:
-    assert len(index.shards) == -(-len(lines) // records)
-  for file in index.inputs:
+    assert len(plan.shards) == -(-len(lines) // records)
+  for file in plan.inputs:
     assert file.first_record == sum(1 for path, *_ in lines if path < file.path)
 
 
@@ -83,9 +83,9 @@ def test_columns_of_each_file(tmp_path):
   (tmp_path / "a.tsv").write_text("\ufeffid\ttext\n1\tone\n2\ttwo\n3\t\n")
   (tmp_path / "b.tsv").write_text("text\tmore\tid\nthree\tx\t4\nbad\t5\n")
   by_name = InputFormat("tsv", "text", "id", header=True)
-  index = build([tmp_path / "a.tsv", tmp_path / "b.tsv"], by_name, 2)
+  plan = build([tmp_path / "a.tsv", tmp_path / "b.tsv"], by_name, 2)
   reader = ShardReader(by_name)
-  shards = [reader.read(task) for task in index.shards]
+  shards = [reader.read(task) for task in plan.shards]
   assert [(record.id, record.text, record.line) for shard in shards for record in shard.records] == [
     ("1", "one", 2),
     ("2", "two", 3),
@@ -137,19 +137,19 @@ def test_a_glob_leaves_out_hidden_files_and_markers(tmp_path, monkeypatch):
 def test_changed_files(tmp_path):
   path = tmp_path / "a.txt"
   path.write_text("one\ntwo\nthree\n")
-  index = build([path], None, 2)
-  assert changed_input(index.inputs) is None
+  plan = build([path], None, 2)
+  assert changed_input(plan.inputs) is None
   os.utime(path, (1, 1))  # as in a copy
-  assert changed_input(index.inputs) is None
+  assert changed_input(plan.inputs) is None
   path.write_text("one\ntwo\nseven\n")
   os.utime(path, (1, 1))
-  assert changed_input(index.inputs) == str(path)
+  assert changed_input(plan.inputs) == str(path)
   path.write_text("one\ntwo\n")
-  assert changed_input(index.inputs) == str(path)
+  assert changed_input(plan.inputs) == str(path)
   with pytest.raises(DataError, match=str(path)):
-    ShardReader(InputFormat()).read(index.shards[1])
+    ShardReader(InputFormat()).read(plan.shards[1])
   path.unlink()
-  assert changed_input(index.inputs) == str(path)
+  assert changed_input(plan.inputs) == str(path)
 
 
 def test_a_shard_is_read_again_after_an_error(tmp_path):
@@ -157,13 +157,13 @@ def test_a_shard_is_read_again_after_an_error(tmp_path):
   path = tmp_path / "a.txt"
   texts = [letter * 20_000 for letter in "abcdef"]  # more than a reader's buffer
   path.write_text("\n".join(texts) + "\n")
-  index, reader = build([path], None, 3), ShardReader(InputFormat())
-  reader.read(index.shards[0])
+  plan, reader = build([path], None, 3), ShardReader(InputFormat())
+  reader.read(plan.shards[0])
   content = path.read_bytes()
   os.truncate(path, 4 * 20_001)
   with pytest.raises(DataError):
-    reader.read(index.shards[1])
+    reader.read(plan.shards[1])
   with open(path, "ab") as file:
     file.write(content[4 * 20_001 :])
-  assert [record.text for record in reader.read(index.shards[1]).records] == texts[3:]
+  assert [record.text for record in reader.read(plan.shards[1]).records] == texts[3:]
   reader.close()

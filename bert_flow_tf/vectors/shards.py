@@ -1,4 +1,4 @@
-"""Folder of a run: the manifest, which decides whether a run may resume, and the shards.
+"""Shards of a folder of vectors: the names and formats of their files, and what a finished one has.
 
 A shard has vectors, ids, bad records and a receipt, each an atomic file. Writing it twice gives the same files.
 """
@@ -11,25 +11,54 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import IO
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.corpus.index import Index, ShardRecords, build_index, changed_input
 from bert_flow_tf.data.readers.binary import import_parquet
-from bert_flow_tf.data.readers.text import JSONL, PARQUET, TFRECORD, InputFormat
-from bert_flow_tf.errors import ConfigError, naming
+from bert_flow_tf.data.readers.text import JSONL, PARQUET, TFRECORD
 from bert_flow_tf.io import checksums, files, storage
-from bert_flow_tf.io.files import Json, owned
-from bert_flow_tf.io.settings import differences
 
 NPY = "npy"
 # Names of the counters.
 READ, EMBEDDED, SKIPPED_EMPTY, BAD = "read", "embedded", "skipped (empty)", "bad"
-FORMAT_VERSION = 1
-MANIFEST, INDEX = "manifest.json", "index.json"
+# Endings of the files of ids, and of `unread_keys`.
+IDS, UNREAD = "ids.txt", "unread.txt"
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+  """Sentence to embed, from line `line` (from 1) of the file `path`; where records are no lines, from that record."""
+
+  id: str
+  text: str
+  path: str
+  line: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BadRecord:
+  """Record that cannot be embedded; the run counts each `kind`, and `reason` is for people."""
+
+  path: str
+  line: int
+  kind: str
+  reason: str
+
+
+@dataclasses.dataclass
+class ShardRecords:
+  """Records of a shard: those to embed, the bad ones, and the number of empty ones, which are skipped.
+
+  `unread`: `unread_keys` of the records' texts, int64 [records], after they are embedded.
+  """
+
+  records: list[Record] = dataclasses.field(default_factory=list)
+  bad: list[BadRecord] = dataclasses.field(default_factory=list)
+  skipped: int = 0
+  unread: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +89,10 @@ class ShardFolder:
     with self._writing(self.name(number, self.output), sizes) as file:
       _WRITERS[self.output](file, ids, vectors)
     if self.output == NPY:
-      with self._writing(self.name(number, "ids.txt"), sizes) as file:
+      with self._writing(self.name(number, IDS), sizes) as file:
         write_lines(file, ids)
-    if shard.unread is not None and shard.unread.any():
-      with self._writing(self.name(number, "unread.txt"), sizes) as file:
+    if shard.unread.any():
+      with self._writing(self.name(number, UNREAD), sizes) as file:
         write_lines(file, shard.unread.tolist())
     if shard.bad:
       lines = []
@@ -75,10 +104,8 @@ class ShardFolder:
     # compared once, when a run resumes.
     counters = _count(shard)
     names = list(sizes) if storage.is_local(self.folder) else []
-    receipt: dict[str, object] = {"counters": counters, "bytes": sizes}
-    if shard.unread is not None:
-      receipt["unread"] = int(np.count_nonzero(shard.unread))
-    write_json(self.folder, self.name(number, "json"), receipt, names)
+    receipt = {"counters": counters, "bytes": sizes, "unread": int(np.count_nonzero(shard.unread))}
+    write_sealed(self.folder, self.name(number, "json"), receipt, names)
     return counters
 
   def finished(self, number: int, sizes: dict[str, int] | None = None) -> dict[str, int] | None:
@@ -88,7 +115,7 @@ class ShardFolder:
     if size_of(name) is None:
       return None
     try:
-      receipt = _read_json(self.folder, name)
+      receipt = read_sealed(self.folder, name)
       counters = {str(name): int(count) for name, count in receipt["counters"].items()}
       is_whole = all(size_of(name) == size for name, size in receipt["bytes"].items())
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -121,105 +148,6 @@ class ShardFolder:
       sizes[name] = file.tell()
 
 
-class Manifest:
-  """`manifest.json` and `index.json`; `settings` are JSON values that decide vectors and files, `about` others."""
-
-  def __init__(self, folder: str, settings: dict[str, object], about: dict[str, object] | None = None) -> None:
-    self.folder = folder
-    self._about = about or {}
-    # Tuples become lists, as in the manifest that is read.
-    self._settings = json.loads(json.dumps(settings))
-
-  def _has_begun(self) -> bool:
-    """Returns True if an earlier run has begun in the folder with the same settings, False if it is empty."""
-    manifest = self._read(MANIFEST)
-    if manifest is None:
-      for name in sorted(storage.sizes(self.folder)):
-        if name != files.temporary_name(MANIFEST):
-          self._reject(f"holds {name} and no {MANIFEST}, expected an empty folder or an earlier run's output")
-      return False
-    if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
-      self._reject(f"holds a {MANIFEST} of another program or version")
-    differing = with_names(differences(manifest["settings"], self._settings), manifest, self._about)
-    if differing:
-      is_version = any(".versions" in difference for difference in differing)
-      mend = "install the earlier version to resume, or " if is_version else ""
-      self._reject(f"holds the output of another run: {'; '.join(differing)}", mend)
-    return True
-
-  def begin(self, paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> Index:
-    """Returns the index of an earlier run in the folder, or builds and writes it; arguments as in `build_index`."""
-    values = self._read(INDEX) if self._has_begun() else None
-    if values is None:
-      index = build_index(paths, input_format, shard_size, shard_bytes)
-      # The manifest first: a folder with an index alone would be rejected.
-      self.write(index)
-      write_json(self.folder, INDEX, dataclasses.asdict(index))
-      return index
-    try:
-      index = Index.from_json(values)
-    except (KeyError, TypeError):
-      self._reject(f"holds a damaged {INDEX}")
-    # The same input files, in the same order, with the same bytes.
-    indexed = [file.path for file in index.inputs]
-    if indexed != list(paths):
-      gone = [f"without {path}" for path in indexed if path not in paths]
-      new = [f"with {path}" for path in paths if path not in indexed]
-      changes = [*gone[:1], *new[:1]] or ["in another order"]
-      self._reject(f"holds the output of another run: its input files, now {' and '.join(changes)}")
-    changed = changed_input(index.inputs)
-    if changed is not None:
-      self._reject(f"holds the output of an earlier run, and {changed} has changed since")
-    return index
-
-  def write(self, index: Index, counters: dict[str, int] | None = None) -> None:
-    """Writes `manifest.json`; with the counters when all shards are finished."""
-    values: dict[str, object] = {"format_version": FORMAT_VERSION, "complete": counters is not None}
-    if counters is not None:
-      values["counters"] = counters
-    values |= {"shards": len(index.shards), "records": index.records, "settings": self._settings, **self._about}
-    values["inputs"] = list(map(vars, index.inputs))
-    write_json(self.folder, MANIFEST, values)
-
-  @contextlib.contextmanager
-  def lock(self) -> Iterator[None]:
-    """Keeps other runs on this machine out of the folder."""
-    if not storage.is_local(self.folder):
-      yield
-      return
-    with owned(self.folder, "output_dir"):
-      yield
-
-  def _reject(self, reason: str, mend: str = "") -> NoReturn:
-    message = f"output_dir={self.folder} {reason}; {mend}choose another folder, or delete this one"
-    raise ConfigError(message, argument="output_dir")
-
-  def _read(self, name):
-    """Returns the values of a JSON file; None if it does not exist."""
-    with naming("output_dir"):
-      if storage.stat(f"{self.folder}/{name}") is None:
-        return None
-    try:
-      return _read_json(self.folder, name)
-    except ValueError as error:
-      self._reject(f"holds a damaged {name} ({error})")
-
-
-def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
-  """Returns the first three differences of two runs: ["mini+flow, now static:mini", ...] if these are of the models.
-
-  `before` and `now`: values of the manifests, or what they say about the models.
-  """
-  names = []
-  for values in (before, now):
-    parts = [values.get(key) for key in ("encoder", "calibration")]
-    names.append("+".join(str(part["name"]) for part in parts if isinstance(part, dict) and part.get("name")))
-  is_of_models = any("_sha256 " in difference for difference in differing)
-  if is_of_models and names[0] != names[1]:
-    differing = [f"{names[0] or 'unknown'}, now {names[1] or 'unknown'}", *differing]
-  return differing[:3]
-
-
 def add_counters(counters: Iterable[dict[str, int]]) -> dict[str, int]:
   """Returns the sums of dicts {counter: number}."""
   total = collections.Counter(dict.fromkeys((READ, EMBEDDED, SKIPPED_EMPTY, BAD), 0))
@@ -235,13 +163,13 @@ def _count(shard):
   return counters | collections.Counter(f"{BAD} ({record.kind})" for record in shard.bad)
 
 
-def _read_json(folder, name):
+def read_sealed(folder, name):
   """Returns the values of a JSON file; a ValueError for a damaged one."""
   with storage.open_file(f"{folder}/{name}") as file:
     return checksums.verified(files.parse_json(file.read()))
 
 
-def write_json(folder: str, name: str, values: dict[str, object], names: Sequence[str] = ()) -> None:
+def write_sealed(folder: str, name: str, values: dict[str, object], names: Sequence[str] = ()) -> None:
   """Writes JSON values with the checksums of them, and of the files `names`."""
   sealed = checksums.sealed(values, folder, names)
   with storage.writing(f"{folder}/{name}") as file:

@@ -1,4 +1,4 @@
-"""bert_flow_tf/corpus/calibrating.py: calibrations of vectors in files, against NumPy and SciPy."""
+"""Calibrations of vectors in files, against NumPy and SciPy."""
 
 import functools
 import io
@@ -10,14 +10,14 @@ import pytest
 from scipy import linalg
 
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
-from bert_flow_tf.corpus import calibrating, vector_files
-from bert_flow_tf.corpus.calibrating import apply_to_files, find_vector_files, fit_files
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.calibrate import fit_calibration
-from tests.corpus.sentence_index_test import FORMATS, Reader, embed
+from bert_flow_tf.vectors import calibrate_files, vector_file
+from bert_flow_tf.vectors.calibrate_files import apply_to_files, fit_files
+from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 from tests.testing import REPO, rejected
+from tests.vectors.toy_folder import FORMATS, Reader, embed
 
 DIM = 6
 SMALL = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "train_batch_size": 4}
@@ -31,7 +31,7 @@ def draw(n, seed=0):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
   """Makes several parts of each file."""
-  monkeypatch.setattr(vector_files, "ROWS", 7)
+  monkeypatch.setattr(vector_file, "ROWS", 7)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_folder_of_embed_stays_one(tmp_path, output, monkeypatch):
   arguments = [source.folder], str(tmp_path / "w"), str(tmp_path / "out")
   # A run that is killed before the manifest resumes.
   with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-    patch.setattr(calibrating, "_write_manifest", functools.partial(stop, KeyboardInterrupt))
+    patch.setattr(calibrate_files, "_write_manifest", functools.partial(stop, KeyboardInterrupt))
     apply_to_files(*arguments)
   with rejected(ConfigError, "vectors"):
     VectorFolder.open(str(tmp_path / "out"))

@@ -1,6 +1,5 @@
-"""Folders of vectors and their index, against all cosines, through kills, damage and new shards."""
+"""An index of vectors against all cosines, through kills, damage and new shards."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -12,91 +11,16 @@ import types
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus import EmbeddingJob, JobSettings
-from bert_flow_tf.corpus.embedding import Embedder
-from bert_flow_tf.corpus.sentence_index import SentenceIndex, index_vectors
-from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import owned
-from bert_flow_tf.neighbors.duplicates import unread_keys
-from bert_flow_tf.neighbors.inverted_lists import InvertedLists
-from run_scripts import run_dedupe, run_search
-from tests.corpus.toy import Model, vector
-from tests.neighbors.nearest_test import ROUNDING, all_cosines
+from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
+from bert_flow_tf.vectors.vector_folder import VectorFolder
+from tests.corpus.toy import Model
 from tests.testing import REPO, edit_json, rejected
-
-needs_faiss = pytest.mark.skipif(
-  importlib.util.find_spec("faiss") is None, reason="faiss-cpu is not installed: it is the extra search"
-)
-FORMATS = ["npy", "jsonl"]
-if importlib.util.find_spec("pyarrow"):
-  FORMATS.append("parquet")
-SENTENCES = [f"sentence {number}" for number in range(250)]
-
-
-class Wide(Model):
-  output_dim = 8
-
-  def encode(self, sentences, **settings):
-    return np.tile(super().encode(sentences), 2)
-
-
-def embed(folder, sentences=SENTENCES, encoder="toy", model=None, output="npy"):
-  """Writes the vectors of sentences in shards of 50."""
-  text = folder.with_suffix(".txt")
-  text.parent.mkdir(exist_ok=True)
-  text.write_text("".join(f"{sentence}\n" for sentence in sentences))
-  settings = JobSettings(input=(str(text),), output_dir=str(folder), shard_size=50, output_format=output)
-  model = model or Model()
-  EmbeddingJob(settings).run(Embedder(model, Model, {"weights": encoder}, {"encoder": {}}))
-  return np.array([np.tile(vector(sentence), model.output_dim // 4) for sentence in sentences])
-
-
-def content(folder):
-  """Returns {path: (bytes, time of the last change)} of all files below a folder."""
-  return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("output", FORMATS)
-def test_vectors_and_ids_are_read(tmp_path, output):
-  expected = embed(tmp_path / "vectors", output=output)
-  vectors = VectorFolder.open(str(tmp_path / "vectors"))
-  rows = np.array([249, 0, 50, 49, 120])
-  np.testing.assert_allclose(
-    (vectors.rows.take(rows) * expected[rows]).sum(axis=1), np.linalg.norm(expected[rows], axis=1)
-  )
-  blocks = [block for _, block in vectors.rows.blocks(30)]
-  np.testing.assert_array_equal(np.concatenate(blocks), vectors.rows.take(np.arange(250)))
-  assert [vectors.id_of(row) for row in rows.tolist()] == ["250", "1", "51", "50", "121"]
-
-
-class Reader(Model):
-  """Model that does not read numbers over 200, and knows no sentence with 0."""
-
-  def unread(self, texts):
-    return [text[-3:] if text[-3] == "2" else "" for text in texts]
-
-  def knows(self, texts):
-    return np.array(["0" not in text for text in texts], bool)
-
-
-@pytest.mark.parametrize("output", FORMATS)
-def test_keys_of_what_was_not_read(tmp_path, output, caplog):
-  embed(tmp_path / "vectors", model=Reader(), output=output)
-  keys = VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
-  np.testing.assert_array_equal(keys, unread_keys(Reader(), SENTENCES))
-  known = [text for text in SENTENCES if text[-3] != "2" or "0" not in text]
-  assert keys.min() == -1 and len(np.unique(keys)) == 1 + len(known)  # each has another number
-  path = tmp_path / "vectors/shard-00004-of-00005.unread.txt"
-  path.write_text(path.read_text().replace("1", "2"))
-  with rejected(DataError, "vectors", match="unread.txt: damaged"):
-    VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
-  # Folders of version 0.2 have none.
-  embed(tmp_path / "old", output=output)
-  with caplog.at_level("INFO", logger="absl"):
-    assert not VectorFolder.open(str(tmp_path / "old")).unread_keys().any()
-  assert "5 shards of 5 without keys" in caplog.text
+from tests.vectors.toy_folder import FORMATS, SENTENCES, Wide, content_of, embed, needs_faiss
+from tests.vectors.toy_rows import ROUNDING, all_cosines
 
 
 @needs_faiss
@@ -110,22 +34,22 @@ def test_an_index_finds_what_all_cosines_find(tmp_path, output):
   scores, rows = index.search(queries, 5)
   np.testing.assert_allclose(scores, np.take_along_axis(cosines, rows, axis=1), atol=ROUNDING)
   assert np.mean(scores >= -np.sort(-cosines, axis=1)[:, 4:5] - ROUNDING) > 0.9 and index.recall > 0.9
-  before = content(folder)
-  assert len(index_vectors(str(folder))) == 250 and content(folder) == before
+  before = content_of(folder)
+  assert len(index_vectors(str(folder))) == 250 and content_of(folder) == before
 
 
 @needs_faiss
 def test_new_shards_are_added_without_a_rebuild(tmp_path):
   expected = embed(tmp_path / "vectors/b")
   index_vectors(str(tmp_path / "vectors"))
-  before = content(tmp_path / "vectors/index")
+  before = content_of(tmp_path / "vectors/index")
   more = embed(tmp_path / "vectors/a", [f"another {number}" for number in range(70)])
-  changed = content(tmp_path / "vectors")
+  changed = content_of(tmp_path / "vectors")
   with rejected(ConfigError, "vectors", match="older than its shards .2 of 7 are not in it.; bert-flow index"):
     SentenceIndex.load(tmp_path / "vectors")
-  assert content(tmp_path / "vectors") == changed
+  assert content_of(tmp_path / "vectors") == changed
   index = index_vectors(str(tmp_path / "vectors"))
-  after = content(tmp_path / "vectors/index")
+  after = content_of(tmp_path / "vectors/index")
   assert (
     all(after[path] == before[path] for path in before if path.name != "index.json") and len(after) == len(before) + 2
   )
@@ -138,13 +62,13 @@ def test_new_shards_are_added_without_a_rebuild(tmp_path):
   with rejected(ConfigError, "vectors", match="some that are gone"):
     SentenceIndex.load(tmp_path / "vectors")
   assert len(index_vectors(str(tmp_path / "vectors"))) == 250
-  assert content(tmp_path / "vectors/index").keys() == before.keys()
+  assert content_of(tmp_path / "vectors/index").keys() == before.keys()
 
 
 _KILLED = """
 import os, signal, sys
-from bert_flow_tf.corpus.sentence_index import index_vectors
-from bert_flow_tf.neighbors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.sentence_index import index_vectors
+from bert_flow_tf.vectors.inverted_lists import InvertedLists
 codes, calls = InvertedLists.codes, []
 def killed(lists, rows):
   calls.append(0)
@@ -165,10 +89,10 @@ def test_a_killed_run_resumes(tmp_path):
   assert done.returncode == -signal.SIGKILL, done.stderr
   with rejected(ConfigError, "vectors", match="no complete index"):
     SentenceIndex.load(folder)
-  before = {path: value for path, value in content(folder / "index").items() if path.suffix == ".codes"}
+  before = {path: value for path, value in content_of(folder / "index").items() if path.suffix == ".codes"}
   assert len(before) == 2
   index = index_vectors(str(folder))
-  after = content(folder / "index")
+  after = content_of(folder / "index")
   assert all(after[path] == value for path, value in before.items())
   assert index.search(expected, 1).rows[:, 0].tolist() == list(range(250))
 
@@ -215,60 +139,6 @@ def test_damage_is_one_sentence(tmp_path):
     index_vectors(str(folder))
 
 
-@pytest.mark.parametrize("output", FORMATS)
-def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, monkeypatch, output):
-  embed(tmp_path / "vectors", output=output)
-  settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index="exact", threshold=0.9)
-  vars(settings).update(dict.fromkeys(("output", "report", "against", "calibration")))
-  shard = tmp_path / f"vectors/shard-00002-of-00005.{output}"
-  good = shard.read_bytes()
-  shard.write_bytes(good[:-20] + bytes([good[-20] ^ 1]) + good[-19:])
-  for call, module in [(lambda: run_search.vector_corpus(1), run_search), (run_dedupe.dedupe_vectors, run_dedupe)]:
-    monkeypatch.setattr(module, "FLAGS", settings)
-    with rejected(DataError, "vectors", match=f"{shard.name}: damaged, it does not have its checksum"):
-      call()
-  shard.write_bytes(good[:-1])  # cut off
-  with rejected(DataError, "vectors", match=f"{shard.name}: damaged, its files are not as .* makes it again"):
-    VectorFolder.open(settings.vectors)
-  shard.write_bytes(good)
-  if output == "npy":
-    ids = shard.with_suffix(".ids.txt")
-    ids.write_text(ids.read_text().replace("101", "109"))
-    with rejected(DataError, "vectors", match=f"{ids.name}: damaged"):
-      VectorFolder.open(settings.vectors).id_of(100)
-
-
-def test_wrong_folders_are_one_sentence(tmp_path):
-  folder = tmp_path / "vectors"
-  embed(folder / "a")
-  embed(folder / "b", encoder="other")
-  embed(tmp_path / "wide/a", model=Wide())
-  shutil.copytree(folder / "a", tmp_path / "wide/b")
-  for name in ("records", "part", "odd"):
-    shutil.copytree(folder / "a", tmp_path / name)
-  settings = json.loads((tmp_path / "records/manifest.json").read_text())["settings"]
-  edit_json(tmp_path / "records/manifest.json", settings=settings | {"output_format": "tfrecord"}, sha256=None)
-  (tmp_path / "part/shard-00003-of-00005.json").unlink()
-  (tmp_path / "empty").mkdir()
-  edit_json(tmp_path / "odd/manifest.json", records=7)
-  before = content(tmp_path)
-  expected = {
-    "vectors": (ConfigError, "a and b are of different encoders or calibrations .weights toy, now other"),
-    "wide": (ConfigError, "a and b are of different .*dimensions 8, now 4"),
-    "records": (ConfigError, "shards are tfrecord; expected npy, parquet or jsonl"),
-    "part": (ConfigError, "4 of 5 shards; the same bert-flow embed command"),
-    "odd": (DataError, "manifest.json: damaged"),
-    "absent": (ConfigError, "no such folder"),
-    "empty": (ConfigError, "no manifest.json in it"),
-    "gs://bucket/x": (ConfigError, "no such folder"),
-  }
-  for name, (error, match) in expected.items():
-    path = name if "://" in name else str(tmp_path / name)
-    with rejected(error, "vectors", match=match):
-      VectorFolder.open(path)
-  assert content(tmp_path) == before
-
-
 @needs_faiss
 def test_an_index_of_another_encoder_is_kept(tmp_path):
   folder = tmp_path / "vectors"
@@ -277,10 +147,10 @@ def test_an_index_of_another_encoder_is_kept(tmp_path):
   manifest = json.loads((folder / "manifest.json").read_text())
   manifest["settings"]["embedder"]["weights"] = "other"
   edit_json(folder / "manifest.json", settings=manifest["settings"], sha256=None)
-  before = content(folder)
+  before = content_of(folder)
   with rejected(EncoderError, "vectors", match="of another encoder or calibration; delete it"):
     index_vectors(str(folder))
-  assert content(folder) == before
+  assert content_of(folder) == before
 
 
 @needs_faiss
@@ -330,32 +200,14 @@ def test_a_model_searches_its_own_index():
 
 
 @needs_faiss
-def test_search_asks_the_index_that_it_is_told_to(tmp_path, monkeypatch):
-  """exact compares all vectors, also where an index is complete."""
-  embed(tmp_path / "vectors")
-  index_vectors(str(tmp_path / "vectors"))
-  monkeypatch.setattr("bert_flow_tf.corpus.models.load_model_of", lambda *arguments: None)
-  monkeypatch.setattr(run_search.common_flags, "given", lambda names: [])
-  monkeypatch.setattr(run_search, "exact_search", lambda rows: "exact")
-  monkeypatch.setattr(run_search, "index_search", lambda index: "ivf")
-  found = {}
-  for index in ("exact", "ivf", "auto"):
-    names = ("init_checkpoint", "model", "flow_folder", "model_cache_dir", "query_prompt")
-    settings = types.SimpleNamespace(vectors=str(tmp_path / "vectors"), index=index, **dict.fromkeys(names))
-    monkeypatch.setattr(run_search, "FLAGS", settings)
-    found[index] = run_search.vector_corpus(1).find
-  assert found == {"exact": "exact", "ivf": "ivf", "auto": "ivf"}
-
-
-@needs_faiss
 def test_two_runs_do_not_write_one_index(tmp_path):
   folder = tmp_path / "vectors"
   embed(folder)
   index_vectors(str(folder))
-  before = content(folder)
+  before = content_of(folder)
   with owned(folder / "index", "vectors"), rejected(ConfigError, "vectors", match="another run"):
     index_vectors(str(folder))
-  assert content(folder) == before
+  assert content_of(folder) == before
 
 
 def test_a_damaged_index_with_right_checksums_is_one_sentence(tmp_path):
@@ -400,14 +252,6 @@ def test_cut_vectors_are_no_index(tmp_path, keep):
     SentenceIndex.load(tmp_path)
 
 
-def test_a_manifest_counts_no_further_than_its_files(tmp_path):
-  """A billion shards took minutes."""
-  embed(tmp_path / "vectors", SENTENCES[:9])
-  edit_json(tmp_path / "vectors/manifest.json", shards=10**9, sha256=None)
-  with rejected(ConfigError, "vectors", match="0 of 1000000000 shards"):
-    VectorFolder.open(str(tmp_path / "vectors"))
-
-
 @needs_faiss
 def test_a_run_in_place_of_another_is_indexed_anew(tmp_path):
   """Its codes are written over no other's, and what was measured before does not stay."""
@@ -440,15 +284,6 @@ def test_what_was_measured_is_measured_again(tmp_path, monkeypatch):
   index._lists.recall = 0.5
   index.add(np.ones([1, 4]))
   assert index.recall == 0.125
-
-
-def test_vectors_with_nan_are_named(tmp_path):
-  embed(tmp_path / "vectors")
-  rows = np.load(tmp_path / "vectors/shard-00001-of-00005.npy")
-  rows[7, 2] = np.nan
-  np.save(tmp_path / "vectors/shard-00001-of-00005.npy", rows)
-  with rejected(DataError, "vectors", match="shard-00001-of-00005.npy, row 7 .*NaN"):
-    list(VectorFolder.open(str(tmp_path / "vectors")).rows.blocks())
 
 
 @needs_faiss

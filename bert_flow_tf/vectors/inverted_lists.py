@@ -16,8 +16,8 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, install_command, one_line
-from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, best_first, cosines_of_pairs, nearest
 from bert_flow_tf.progress import Progress, counted
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, best_first, cosines_of_pairs, nearest
 
 AUTO, EXACT, IVF = "auto", "exact", "ivf"
 INDEXES = (AUTO, EXACT, IVF)

@@ -8,8 +8,15 @@ import numpy.typing as npt
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.checks import check_counts
-from bert_flow_tf.neighbors.unit_rows import Neighbors, UnitRows, nearest, unit_rows
 from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows, nearest
+
+
+class SupportsEncode(Protocol):
+  """Model that embeds sentences: a `SentenceModel`, or one of another package."""
+
+  def encode(self, sentences: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
+    """Returns the embeddings of n sentences, [n, dim]."""
 
 
 @runtime_checkable
@@ -127,9 +134,9 @@ def search_embeddings(
     ConfigError: another argument is not allowed.
   """
   check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
-  array = unit_rows(corpus_embeddings, "corpus_embeddings")
+  array = checked_unit_rows(corpus_embeddings, "corpus_embeddings")
   corpus = UnitRows([array], array.shape[1], is_unit=True)
-  queries = unit_rows(np.atleast_2d(np.asarray(query_embeddings)), "query_embeddings", corpus.dim)
+  queries = checked_unit_rows(np.atleast_2d(np.asarray(query_embeddings)), "query_embeddings", corpus.dim)
   return search_rows(queries, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
 
 

@@ -1,32 +1,22 @@
 """The most similar pairs of a corpus: every pair is compared, in blocks, without an array of all pairs."""
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
-from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import check_counts
-from bert_flow_tf.neighbors.nearest import rows_with_text
-from bert_flow_tf.neighbors.unit_rows import UnitRows, cosines_of, unit_rows
-from bert_flow_tf.neighbors.unrelated import check_threshold_of
 from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
+from bert_flow_tf.vectors.unit_rows import UnitRows, checked_unit_rows, cosines_of
+from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of
 
 # Below the cosine of any pair.
 _LOWEST = -2.0
 
 
-class Model(Protocol):
-  """Model that embeds sentences, as `SentenceModel`."""
-
-  def encode(self, sentences: list[str], *, batch_size: int, show_progress_bar: bool) -> np.ndarray:
-    """Returns the embeddings of n sentences, [n, dim]."""
-
-
 @either_name
 def paraphrase_mining(
-  model: Model,
+  model: SupportsEncode,
   sentences: Texts,
   show_progress_bar: bool = False,
   batch_size: int = 64,
@@ -94,7 +84,7 @@ def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chu
   lowest = _LOWEST
   if threshold is not None:
     lowest = check_threshold(threshold)
-  rows = unit_rows(embeddings)
+  rows = checked_unit_rows(embeddings)
   if threshold is not None:
     check_threshold_of(UnitRows([rows], rows.shape[1], is_unit=True), np.flatnonzero(rows.any(axis=1)), lowest, texts)
   scores, first, second = np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -112,14 +102,6 @@ def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chu
           lowest = scores[-1]
       progress.update(len(block))
   return list(zip(scores.tolist(), first.tolist(), second.tolist(), strict=True))
-
-
-def check_threshold(threshold: float) -> float:
-  """Returns a smallest cosine; raises a ConfigError for anything but a number from -1 to 1."""
-  is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
-  if not is_number or not -1 <= threshold <= 1:
-    raise ConfigError(f"threshold={threshold}: expected a cosine, a number from -1 to 1", argument="threshold")
-  return float(threshold)
 
 
 def _best_pairs(cosines: np.ndarray, offset: int, lowest: float, max_pairs: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,86 @@
+"""`manifest.json` of a folder of vectors, which names their model: its values, and what two of them differ in."""
+
+import contextlib
+import pathlib
+
+from bert_flow_tf.data.readers.text import JSONL, PARQUET
+from bert_flow_tf.errors import ConfigError, DataError, one_line
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json, read_json
+from bert_flow_tf.io.settings import differences
+from bert_flow_tf.vectors.shards import NPY
+from bert_flow_tf.vectors.vector_file import AGAIN
+
+MANIFEST = "manifest.json"
+FORMAT_VERSION = 1
+
+
+def read_manifest(path: pathlib.Path) -> Json:
+  """Returns the values of a manifest; a DataError says what is damaged."""
+  try:
+    manifest = checksums.verified(read_json(path))
+    if manifest["format_version"] != FORMAT_VERSION:
+      raise ValueError(f"of version {str(manifest['format_version'])[:40]}")
+    _check_values(manifest, {"settings": dict, "encoder": dict, "shards": int}, {"calibration": dict})
+    deciding = manifest["settings"]
+    _check_values(deciding, {"embedder": dict, "dim": int, "output_format": str})
+    kind = deciding["output_format"]
+  except (OSError, ValueError, KeyError) as error:
+    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {AGAIN}"
+    raise DataError(message, argument="vectors") from error
+  if kind not in (NPY, PARQUET, JSONL):
+    message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"
+    raise ConfigError(message, argument="vectors")
+  return manifest
+
+
+def is_of_embed(folder: str) -> bool:
+  """Returns whether a folder has a manifest of `bert-flow embed`, not of another program."""
+  with contextlib.suppress(OSError, ValueError, TypeError):
+    return "format_version" in read_json(pathlib.Path(folder, MANIFEST))
+  return False
+
+
+def _check_values(values, required, optional=None):
+  """Raises a ValueError for a value of a JSON object that has not its type; an integer is positive."""
+  kinds = {**required, **(optional or {})}
+  for name, kind in kinds.items():
+    value = values.get(name)
+    if value is None and name not in required:
+      continue
+    if not isinstance(value, kind) or (kind is int and not is_integer(value, 1)):
+      raise ValueError(f"{name} is {str(value)[:40]}")
+
+
+def embedder_in(manifest: Json) -> Json:
+  """Returns the JSON values that decide the vectors, without versions."""
+  return {name: value for name, value in manifest["settings"]["embedder"].items() if name != "versions"}
+
+
+def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: pathlib.Path, manifest: Json) -> None:
+  """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
+  values = []
+  for each in (first, manifest):
+    values.append({"dimensions": each["settings"]["dim"], **embedder_in(each)})
+  different = differences(*values)
+  if different:
+    runs = f"{first_path.parent.name} and {path.parent.name}"
+    shown = "; ".join(with_names(different, first, manifest))
+    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); name one of the two"
+    raise ConfigError(message, argument="vectors")
+
+
+def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
+  """Returns the first three differences of two runs: ["mini+flow, now static:mini", ...] if these are of the models.
+
+  `before` and `now`: values of the manifests, or what they say about the models.
+  """
+  names = []
+  for values in (before, now):
+    parts = [values.get(key) for key in ("encoder", "calibration")]
+    names.append("+".join(str(part["name"]) for part in parts if isinstance(part, dict) and part.get("name")))
+  is_of_models = any("_sha256 " in difference for difference in differing)
+  if is_of_models and names[0] != names[1]:
+    differing = [f"{names[0] or 'unknown'}, now {names[1] or 'unknown'}", *differing]
+  return differing[:3]

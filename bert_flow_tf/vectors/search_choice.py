@@ -1,0 +1,47 @@
+"""The choice of a search: every pair is compared, or an index is asked."""
+
+import pathlib
+
+import numpy as np
+import numpy.typing as npt
+from absl import logging
+
+from bert_flow_tf.vectors.index_folder import INDEX
+from bert_flow_tf.vectors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
+from bert_flow_tf.vectors.nearest import search_rows
+from bert_flow_tf.vectors.sentence_index import SentenceIndex
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows
+from bert_flow_tf.vectors.vector_folder import VectorFolder
+
+
+class ExactSearch:
+  """Search that compares queries with all rows."""
+
+  def __init__(self, rows: UnitRows) -> None:
+    self._rows = rows
+
+  def search(self, query_embeddings: npt.ArrayLike, top_k: int) -> Neighbors:
+    """Returns the rows nearest to queries [m, dim]; as `SentenceIndex.search`."""
+    queries = checked_unit_rows(query_embeddings, "query_embeddings", self._rows.dim)
+    return search_rows(queries, self._rows, top_k, show_progress_bar=len(queries) > 1)
+
+
+def search_of_embeddings(embeddings: np.ndarray, index: str, queries: int) -> ExactSearch | SentenceIndex:
+  """Returns the search for a number of queries in embeddings of length 1, [n, dim]; `index` as in `find_duplicates`."""
+  if takes_lists(index, float(queries) * embeddings.size):
+    return SentenceIndex.build(embeddings, show_progress_bar=True)
+  return ExactSearch(UnitRows([embeddings], embeddings.shape[1], is_unit=True))
+
+
+def search_of_folder(vectors: VectorFolder, index: str, queries: int) -> ExactSearch | SentenceIndex:
+  """Returns the search for a number of queries in a folder, by its index if it has one and `index` allows it."""
+  has_index = pathlib.Path(vectors.folder, INDEX).is_dir()
+  if index == IVF or (index == AUTO and has_index and has_faiss()):
+    loaded = SentenceIndex.load(vectors.folder)
+    loaded.log()
+    return loaded
+  rows = vectors.rows
+  if takes_lists(index, float(queries) * len(rows) * rows.dim):
+    logging.info("every pair is compared; an index is faster: bert-flow index %s", vectors.folder)
+  vectors.check()
+  return ExactSearch(rows)

@@ -1,0 +1,209 @@
+"""Index of embeddings by which a search reads a part of them; in memory, or beside the files of `bert-flow embed`."""
+
+import os
+import pathlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from absl import logging
+
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.checks import check_counts, check_rows
+from bert_flow_tf.io.files import Json, check_path, owned, replaced_folder, writing
+from bert_flow_tf.progress import Progress, counted, either_name
+from bert_flow_tf.vectors.index_folder import INDEX, IndexFolder, key_of
+from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
+from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows
+from bert_flow_tf.vectors.vector_file import VectorFile, write_npy
+from bert_flow_tf.vectors.vector_folder import VectorFolder
+
+if TYPE_CHECKING:
+  from bert_flow_tf.model import SentenceModel
+
+_VECTORS = "vectors.npy"
+
+
+class SentenceIndex:
+  """Index of n embeddings by FAISS (`pip install 'bert-flow-tf[search]'`), of 8 bits per dimension; cosines are exact.
+
+      index = SentenceIndex.build(model.encode(texts), model)
+      scores, rows = search(model, ["Who plays?"], index, top_k=3)
+      index.add(model.encode(more_texts))
+      index.save("my_index")
+      index = SentenceIndex.load("my_index")  # or a folder of bert-flow embed and bert-flow index
+
+  Attributes:
+    recall: share of the ten nearest embeddings that a search finds, measured on 1,000 of them by exact cosines.
+  """
+
+  def __init__(self, rows: UnitRows, lists: InvertedLists, embedder: Json | None) -> None:
+    self._rows, self._lists, self._embedder = rows, lists, embedder
+
+  @classmethod
+  @either_name
+  def build(
+    cls, embeddings: npt.ArrayLike, model: "SentenceModel | None" = None, *, show_progress_bar: bool = False
+  ) -> "SentenceIndex":
+    """Returns an index of embeddings.
+
+    Args:
+      embeddings: n embeddings, [n, dim]; the index keeps the array.
+      model: the model that gave them, which a search must have, too; None for any model.
+      show_progress_bar: see `search_embeddings`.
+
+    Raises:
+      CalibrationError: embeddings are not [n, dim] of finite numbers.
+      ConfigError: FAISS is not installed, or there is no embedding.
+    """
+    array = check_rows(embeddings)
+    if not len(array):
+      raise ConfigError("embeddings: 0 rows; expected at least one", argument="embeddings")
+    rows = UnitRows([array], array.shape[1])
+    lists = InvertedLists.train(rows)
+    lists.add_all(rows, show_progress_bar=show_progress_bar)
+    lists.tune(rows)
+    embedder = None
+    if model is not None:
+      embedder = embedder_values(model)
+    index = cls(rows, lists, embedder)
+    index.log()
+    return index
+
+  def __len__(self) -> int:
+    return len(self._rows)
+
+  @property
+  def recall(self) -> float:
+    """Share of the nearest embeddings that a search finds."""
+    return self._lists.recall
+
+  def log(self) -> None:
+    """Logs the size and the measured recall."""
+    read = f"{self._lists.probes} of {counted(self._lists.lists, 'list', ',')} read per query"
+    size = counted(len(self), "vector", ",")
+    logging.info("index of %s: %s, recall %.1f %% of 10 nearest, measured", size, read, 100 * self.recall)
+
+  def add(self, embeddings: npt.ArrayLike) -> None:
+    """Adds embeddings [m, dim], which get the next rows, and measures recall again.
+
+    Raises:
+      CalibrationError: embeddings are not [m, dim] of finite numbers.
+    """
+    array = check_rows(embeddings, self._rows.dim)
+    self._lists.add_all(UnitRows([array], self._rows.dim), first=len(self))
+    self._rows = UnitRows([*self._rows.parts, array], self._rows.dim)
+    self._lists.tune(self._rows)
+
+  def search(self, query_embeddings: npt.ArrayLike, top_k: int = 10) -> Neighbors:
+    """Returns the embeddings that are nearest to queries [m, dim], by exact cosines of those that the index finds.
+
+    Raises:
+      CalibrationError: queries are not [m, dim] of finite numbers.
+      ConfigError: top_k is not positive.
+    """
+    check_counts(top_k=top_k)
+    array = np.atleast_2d(np.asarray(query_embeddings))
+    return self._lists.search(checked_unit_rows(array, "query_embeddings", self._rows.dim), self._rows, top_k)
+
+  def check_model(self, model: "SentenceModel") -> None:
+    """Raises an EncoderError if the embeddings are of another model, as far as the index knows its model."""
+    if self._rows.dim != model.output_dim:
+      sizes = f"{self._rows.dim} dimensions, and {model.name} gives {model.output_dim}"
+      raise EncoderError(f"vectors: the index has {sizes}; take the model of the index", argument="vectors")
+    if self._embedder is not None:
+      check_embedder(self._embedder, model, "index")
+
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the index and its embeddings into a folder, completely or not at all.
+
+    Args:
+      folder: a new folder, or that of an older index, which is replaced.
+
+    Raises:
+      ConfigError: the folder holds something else, or cannot be written.
+    """
+    target = check_path(folder, "folder")
+    if target.exists() and {path.name for path in target.iterdir()} - {INDEX, _VECTORS}:
+      raise ConfigError(f"folder={folder}: holds other files than an index; choose another folder", argument="folder")
+    try:
+      with replaced_folder(target) as temporary:
+        with writing(temporary / _VECTORS) as written:
+          write_npy(written, len(self), self._rows.dim, (block for _, block in self._rows.blocks()))
+        checksum = checksums.of_file(temporary / _VECTORS)
+        file = VectorFile(str(temporary), _VECTORS, len(self), self._rows.dim, checksum)
+        state = IndexFolder.begin(temporary / INDEX, self._lists, self._embedder, self._rows.dim)
+        state.add(file, self._lists)
+        state.finish(self._lists)
+    except OSError as error:
+      raise ConfigError(f"folder={folder}: cannot be written ({error.strerror or error})", "folder") from error
+
+  @classmethod
+  def load(cls, folder: str | os.PathLike) -> "SentenceIndex":
+    """Loads the folder of `save`, or a folder of `bert-flow embed` that `bert-flow index` has indexed.
+
+    Raises:
+      ConfigError: there is no complete index, it is older than the vectors, or FAISS is not installed.
+      DataError: a file is damaged.
+      EncoderError: the index is of another encoder or calibration than the vectors.
+    """
+    path = check_path(folder, "vectors")
+    state = IndexFolder.read(path / INDEX)
+    if state is None or state.recall is None or not sum(part.rows for part in state.parts):
+      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it"
+      raise ConfigError(message, argument="vectors")
+    if (path / _VECTORS).exists():
+      vectors = [part.file_in(str(folder), state.dim) for part in state.parts]
+      for file in vectors:
+        file.check_shape()
+    else:
+      opened = VectorFolder.open(str(folder))
+      state.check_vectors(opened)
+      vectors = list(opened.files)
+    parts = {part.key: part for part in state.parts}
+    absent = [file.name for file in vectors if key_of(file) not in parts]
+    if absent or len(vectors) < len(parts):
+      changed = f"{len(absent)} of {len(vectors)} are not in it" if absent else "it has some that are gone"
+      message = f"vectors={folder}: the index is older than its shards ({changed}); bert-flow index {folder} adds them"
+      raise ConfigError(message, argument="vectors")
+    lists = state.lists()
+    for file in vectors:
+      state.add_codes(parts[key_of(file)], lists)
+    lists.probes, lists.recall = state.probes, state.recall
+    return cls(UnitRows(vectors, state.dim), lists, state.embedder)
+
+
+def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
+  """Writes the index of a folder of `bert-flow embed` beside its files, or adds files that are new, and returns it.
+
+  An interrupted call resumes with the next file.
+
+  Raises:
+    ConfigError: see `VectorFolder.open`; or FAISS is not installed.
+    DataError: a file is damaged.
+    EncoderError: the index is of another encoder or calibration than the vectors.
+  """
+  vectors = VectorFolder.open(folder)
+  target = pathlib.Path(folder, INDEX)
+  with owned(target, "vectors"):
+    state = IndexFolder.read(target)
+    if state is None:
+      state = IndexFolder.begin(target, InvertedLists.train(vectors.rows), vectors.embedder, vectors.rows.dim)
+    state.check_vectors(vectors)
+    lists = state.lists()
+    missing = state.keep(vectors.files)
+    done = len(vectors.rows) - sum(map(len, missing))
+    with Progress(len(vectors.rows), show_progress_bar, "indexing", "vector", done) as progress:
+      for file in missing:
+        file.check()
+        state.add(file, lists)
+        progress.update(len(file))
+    if state.recall is None:
+      parts = {part.vectors: part for part in state.parts}
+      for file in vectors.files:
+        state.add_codes(parts[file.name], lists)
+      lists.tune(vectors.rows)
+      state.finish(lists)
+  return SentenceIndex.load(folder)

@@ -1,0 +1,53 @@
+"""Rows of length 1 of several arrays, against one array in NumPy."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.vectors.unit_rows import UnitRows, checked_unit_rows, cosines_of, cosines_of_pairs, nearest
+from tests.testing import rejected
+from tests.vectors.toy_rows import CHUNKS, ROUNDING, all_cosines, embeddings
+
+
+@pytest.fixture
+def parts():
+  """Returns an array, and `UnitRows` of three parts of it, one of them empty."""
+  array = embeddings(40)
+  return array, UnitRows([array[:7], array[7:7]], 5) + UnitRows([array[7:]], 5)
+
+
+def test_rows_are_those_of_one_array(parts):
+  array, rows = parts
+  lengths = np.linalg.norm(array, axis=1, keepdims=True)
+  expected = np.divide(array, lengths, out=np.zeros_like(array), where=lengths > 0)  # the last row is of zeros
+  order = np.random.default_rng(0).permutation(40)
+  assert len(rows) == 40
+  np.testing.assert_allclose(rows.take(order), expected[order], atol=ROUNDING)
+  np.testing.assert_allclose(checked_unit_rows(array), expected, atol=ROUNDING)
+  for size in (1, 6, 100):
+    starts, blocks = zip(*rows.blocks(size), strict=True)
+    np.testing.assert_allclose(np.concatenate(blocks), expected, atol=ROUNDING)
+    assert list(starts) == np.cumsum([0, *map(len, blocks)])[:-1].tolist() and max(map(len, blocks)) <= size
+  selected = rows.select(order[:9])
+  assert len(selected) == 9
+  np.testing.assert_allclose(selected.take(np.array([3, 0])), expected[order[[3, 0]]], atol=ROUNDING)
+
+
+@pytest.mark.parametrize("chunk", [chunk for _, chunk in CHUNKS])
+def test_the_nearest_rows(parts, chunk):
+  array, rows = parts
+  queries = checked_unit_rows(embeddings(12, seed=1))
+  cosines = all_cosines(queries, array)
+  scores, found = nearest(queries, rows, 6, chunk)
+  np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1)[:, :6], atol=ROUNDING)
+  np.testing.assert_allclose(scores, np.take_along_axis(cosines, found, axis=1), atol=ROUNDING)
+
+
+def test_equal_rows_have_the_cosine_1():
+  rows = checked_unit_rows(np.random.default_rng(0).normal(size=[200, 21]))
+  assert (np.diag(cosines_of(rows, rows)) == 1).all() and (cosines_of_pairs(rows, rows) == 1).all()
+
+
+def test_a_wrong_array_is_named():
+  with rejected(CalibrationError, "queries"):
+    checked_unit_rows(np.ones([2, 3]), "queries", dim=4)

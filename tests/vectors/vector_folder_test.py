@@ -1,0 +1,124 @@
+"""Folders of vectors: rows, ids and keys are read; damage and wrong folders are one sentence."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.vectors.duplicates import duplicates_of_folder
+from bert_flow_tf.vectors.inverted_lists import EXACT
+from bert_flow_tf.vectors.search_choice import search_of_folder
+from bert_flow_tf.vectors.unread_keys import unread_keys
+from bert_flow_tf.vectors.vector_folder import VectorFolder
+from tests.testing import edit_json, rejected
+from tests.vectors.toy_folder import FORMATS, SENTENCES, Reader, Wide, content_of, embed
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_vectors_and_ids_are_read(tmp_path, output):
+  expected = embed(tmp_path / "vectors", output=output)
+  vectors = VectorFolder.open(str(tmp_path / "vectors"))
+  rows = np.array([249, 0, 50, 49, 120])
+  np.testing.assert_allclose(
+    (vectors.rows.take(rows) * expected[rows]).sum(axis=1), np.linalg.norm(expected[rows], axis=1)
+  )
+  blocks = [block for _, block in vectors.rows.blocks(30)]
+  np.testing.assert_array_equal(np.concatenate(blocks), vectors.rows.take(np.arange(250)))
+  assert [vectors.id_of(row) for row in rows.tolist()] == ["250", "1", "51", "50", "121"]
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_keys_of_what_was_not_read(tmp_path, output, caplog):
+  embed(tmp_path / "vectors", model=Reader(), output=output)
+  keys = VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
+  np.testing.assert_array_equal(keys, unread_keys(Reader(), SENTENCES))
+  known = [text for text in SENTENCES if text[-3] != "2" or "0" not in text]
+  assert keys.min() == -1 and len(np.unique(keys)) == 1 + len(known)  # each has another number
+  path = tmp_path / "vectors/shard-00004-of-00005.unread.txt"
+  path.write_text(path.read_text().replace("1", "2"))
+  with rejected(DataError, "vectors", match="unread.txt: damaged"):
+    VectorFolder.open(str(tmp_path / "vectors")).unread_keys()
+  # Folders of version 0.2 have none.
+  embed(tmp_path / "old", output=output)
+  for receipt in (tmp_path / "old").glob("shard-*.json"):
+    edit_json(receipt, unread=None, sha256=None)
+  with caplog.at_level("INFO", logger="absl"):
+    assert not VectorFolder.open(str(tmp_path / "old")).unread_keys().any()
+  assert "5 shards of 5 without keys" in caplog.text
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_a_damaged_shard_is_neither_searched_nor_compared(tmp_path, output):
+  embed(tmp_path / "vectors", output=output)
+  embed(tmp_path / "others")
+  folder, others = str(tmp_path / "vectors"), VectorFolder.open(str(tmp_path / "others"))
+  shard = tmp_path / f"vectors/shard-00002-of-00005.{output}"
+  good = shard.read_bytes()
+  shard.write_bytes(good[:-20] + bytes([good[-20] ^ 1]) + good[-19:])
+  vectors = VectorFolder.open(folder)
+  for call, argument in [
+    (lambda: search_of_folder(vectors, EXACT, 1), "vectors"),
+    (lambda: duplicates_of_folder(vectors, 0.9, EXACT, False), "vectors"),
+    (lambda: duplicates_of_folder(others, 0.9, EXACT, False, against=vectors), "against"),
+  ]:
+    with rejected(DataError, argument, match=f"{shard.name}: damaged, it does not have its checksum"):
+      call()
+  shard.write_bytes(good[:-1])  # cut off
+  with rejected(DataError, "vectors", match=f"{shard.name}: damaged, its files are not as .* makes it again"):
+    VectorFolder.open(folder)
+  shard.write_bytes(good)
+  if output == "npy":
+    ids = shard.with_suffix(".ids.txt")
+    ids.write_text(ids.read_text().replace("101", "109"))
+    with rejected(DataError, "vectors", match=f"{ids.name}: damaged"):
+      VectorFolder.open(folder).id_of(100)
+
+
+def test_wrong_folders_are_one_sentence(tmp_path):
+  folder = tmp_path / "vectors"
+  embed(folder / "a")
+  embed(folder / "b", encoder="other")
+  embed(tmp_path / "wide/a", model=Wide())
+  shutil.copytree(folder / "a", tmp_path / "wide/b")
+  for name in ("records", "part", "odd"):
+    shutil.copytree(folder / "a", tmp_path / name)
+  settings = json.loads((tmp_path / "records/manifest.json").read_text())["settings"]
+  edit_json(tmp_path / "records/manifest.json", settings=settings | {"output_format": "tfrecord"}, sha256=None)
+  (tmp_path / "part/shard-00003-of-00005.json").unlink()
+  (tmp_path / "empty").mkdir()
+  edit_json(tmp_path / "odd/manifest.json", records=7)
+  before = content_of(tmp_path)
+  expected = {
+    "vectors": (ConfigError, "a and b are of different encoders or calibrations .weights toy, now other"),
+    "wide": (ConfigError, "a and b are of different .*dimensions 8, now 4"),
+    "records": (ConfigError, "shards are tfrecord; expected npy, parquet or jsonl"),
+    "part": (ConfigError, "4 of 5 shards; the same bert-flow embed command"),
+    "odd": (DataError, "manifest.json: damaged"),
+    "absent": (ConfigError, "no such folder"),
+    "empty": (ConfigError, "no manifest.json in it"),
+    "gs://bucket/x": (ConfigError, "no such folder"),
+  }
+  for name, (error, match) in expected.items():
+    path = name if "://" in name else str(tmp_path / name)
+    with rejected(error, "vectors", match=match):
+      VectorFolder.open(path)
+  assert content_of(tmp_path) == before
+
+
+def test_a_manifest_counts_no_further_than_its_files(tmp_path):
+  """A billion shards took minutes."""
+  embed(tmp_path / "vectors", SENTENCES[:9])
+  edit_json(tmp_path / "vectors/manifest.json", shards=10**9, sha256=None)
+  with rejected(ConfigError, "vectors", match="0 of 1000000000 shards"):
+    VectorFolder.open(str(tmp_path / "vectors"))
+
+
+def test_vectors_with_nan_are_named(tmp_path):
+  embed(tmp_path / "vectors")
+  rows = np.load(tmp_path / "vectors/shard-00001-of-00005.npy")
+  rows[7, 2] = np.nan
+  np.save(tmp_path / "vectors/shard-00001-of-00005.npy", rows)
+  with rejected(DataError, "vectors", match="shard-00001-of-00005.npy, row 7 .*NaN"):
+    list(VectorFolder.open(str(tmp_path / "vectors")).rows.blocks())
