@@ -9,21 +9,11 @@ from collections.abc import Callable
 from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import EncoderIdentity
-from bert_flow_tf.encoder.kinds import SAVED_MODEL
 from bert_flow_tf.encoder.sentence_encoder import load_encoder_of
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.model import SentenceModel
-
-
-def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
-  """Loads a SavedModel as a model; a calibration can only be inside it. `output`: see `saved_model_output`."""
-  try:
-    return SentenceModel.from_pretrained(f"{SAVED_MODEL.prefix}{folder}", saved_model_output=output)
-  except EncoderError as error:
-    message = str(error).replace(f"model={SAVED_MODEL.prefix}", "saved_model=", 1)
-    raise EncoderError(message, argument="saved_model") from error
 
 
 def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cache_dir: str | None = None) -> Embedder:
