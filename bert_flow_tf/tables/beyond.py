@@ -160,7 +160,7 @@ def make_gains(request: TableRequest) -> TableContent:
   for bench in request.benches:
     marks: dict[str, list[str]] = {_OVER_FITS: [], _OVER_MATCH: []}
     for recipe, baseline in pairs:
-      name = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}"
+      name = f"{recipe_name(recipe)} over {recipe_name(baseline)}{_fitted_on(recipe)}"
       over = _OVER_MATCH if baseline == MATCH else _OVER_FITS
       gains = {}
       for task in request.tasks:
@@ -176,7 +176,7 @@ def make_gains(request: TableRequest) -> TableContent:
   return TableContent(columns_of(request), rows, notes)
 
 
-def method_name(recipe: RowRecipe) -> str:
+def recipe_name(recipe: RowRecipe) -> str:
   """Returns the name of a method in these tables, without its corpus: "recipe: mix, idf, soft-whitening"."""
   prefix = ""
   if recipe.static:
@@ -190,7 +190,7 @@ def method_name(recipe: RowRecipe) -> str:
 
 def fitted_name(recipe: RowRecipe) -> str:
   """Returns the name of a method with its corpus: "recipe: mix, idf, soft-whitening (target)"."""
-  return method_name(recipe) + _fitted_on(recipe)
+  return recipe_name(recipe) + _fitted_on(recipe)
 
 
 def _fitted_on(recipe):
@@ -264,7 +264,7 @@ def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, s
     try:
       cosines = [bench.cosines(task, method, seed)[0] for seed in method.seeds(seeds)]
     except BertFlowError as error:
-      logging.warning("no score of %s, %s on %s: %s", bench.title, method_name(method), task, error)
+      logging.warning("no score of %s, %s on %s: %s", bench.title, recipe_name(method), task, error)
       return Cell(reason=str(error))
     methods.append(cosines)
     digests.append(hashlib.sha256(np.array(cosines).tobytes()).hexdigest())

@@ -16,7 +16,7 @@ from bert_flow_tf.tables.beyond import (
   WHITENING,
   columns_of,
   fitted_name,
-  method_name,
+  recipe_name,
   with_mean,
 )
 from bert_flow_tf.tables.recipe import UNIFORM, RowRecipe
@@ -62,7 +62,7 @@ def _leave_one_out(grid, tasks):
       cells[task] = Cell(reason="no setting has a score on every other set")
     else:
       cells[task] = grid[recipe][task]
-      tasks_of_settings.setdefault(method_name(recipe), []).append(task)
+      tasks_of_settings.setdefault(recipe_name(recipe), []).append(task)
   settings = [f"{setting} for {', '.join(names)}" for setting, names in tasks_of_settings.items()]
   return cells, "; ".join(settings)
 
