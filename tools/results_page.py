@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError, DataError
 from bert_flow_tf.io import files
-from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, recipe_name
+from bert_flow_tf.tables.beyond import FLOW, WHITENING, recipe_name
 from bert_flow_tf.tables.recipe import CONTROLS
 from bert_flow_tf.tables.registry import FIGURES, TABLES
+from bert_flow_tf.tables.scores import MEAN
 from bert_flow_tf.tables.similarity import FIRST_LAST, FITTED_ON_PART, PART_OF_QNLI
 from bert_flow_tf.tables.table import (
   OURS,

@@ -14,14 +14,13 @@ from bert_flow_tf.tables.beyond import (
   SOFT,
   SOFT_AND_CHARACTERS,
   WHITENING,
-  columns_of,
   fitted_name,
   recipe_name,
-  with_mean,
 )
 from bert_flow_tf.tables.recipe import UNIFORM, RowRecipe
 from bert_flow_tf.tables.request import TableContent, TableRequest
-from bert_flow_tf.tables.similarity import FIRST_LAST, cells_of
+from bert_flow_tf.tables.scores import cells_of, columns_of, with_mean
+from bert_flow_tf.tables.similarity import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, Cell, Row, note
 from bert_flow_tf.tables.workbench import Workbench
 
