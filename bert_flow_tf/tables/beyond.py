@@ -104,8 +104,7 @@ def _beyond_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]
   return notes
 
 
-def _row_name(request: TableRequest, row: ScoredRow) -> str:
-  del request
+def _row_name(row: ScoredRow) -> str:
   return f"{row.bench.title}, {fitted_name(row.recipe)}"
 
 

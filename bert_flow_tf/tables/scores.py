@@ -44,7 +44,7 @@ class ScoreTable:
 
   recipes: Callable[[TableRequest, Workbench], Sequence[RowRecipe]]
   notes: Callable[[TableRequest, Sequence[ScoredRow]], list[str]]
-  row_name: Callable[[TableRequest, ScoredRow], str]
+  row_name: Callable[[ScoredRow], str]
   is_papers: bool = False
   has_mean: bool = False
   baseline: Callable[[Workbench], RowRecipe] | None = None
@@ -59,7 +59,7 @@ class ScoreTable:
     scored: list[ScoredRow] = []
     for bench in request.benches:
       scored += self._score(request, bench)
-    rows = [Row(self.row_name(request, row), OURS, row.cells) for row in scored]
+    rows = [Row(self.row_name(row), OURS, row.cells) for row in scored]
     return TableContent(columns, rows, self.notes(request, scored))
 
   def _score(self, request: TableRequest, bench: Workbench) -> list[ScoredRow]:
@@ -88,7 +88,9 @@ def _mark(cells: dict[str, Cell], plain: Mapping[str, Cell]) -> None:
     cells[column] = dataclasses.replace(cell, worse=cell.mean < plain[column].mean)
 
 
-def _with_paper(request: TableRequest, bench: Workbench, recipe: RowRecipe, cells: Mapping[str, Cell]):
+def _with_paper(
+  request: TableRequest, bench: Workbench, recipe: RowRecipe, cells: Mapping[str, Cell]
+) -> dict[str, Cell]:
   """Returns the cells under the paper's columns, next to the paper's scores."""
   published = published_cells(bench, recipe, int(request.name))
   of_columns: dict[str, Cell] = {}

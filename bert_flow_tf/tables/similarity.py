@@ -91,9 +91,9 @@ def _calibration_recipes(request: TableRequest, bench: Workbench) -> list[RowRec
   return [RowRecipe(AVG, name) for name in dict.fromkeys(names)]
 
 
-def _paper_row_name(request: TableRequest, row: ScoredRow) -> str:
+def _paper_row_name(row: ScoredRow) -> str:
   fitted = row.recipe.calibration
-  if list(row.fitted.values()) == [list(request.tasks)]:  # all tasks have the same k
+  if [len(tasks) for tasks in row.fitted.values()] == [len(row.cells)]:  # all tasks have the same k
     (fitted,) = row.fitted
   return row_name(row.bench, row.recipe, fitted)
 
@@ -149,8 +149,7 @@ def _transfer_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[st
   return notes
 
 
-def _transfer_name(request: TableRequest, row: ScoredRow) -> str:
-  del request
+def _transfer_name(row: ScoredRow) -> str:
   if row.recipe.calibration == NONE:
     return f"{row.bench.title}, no flow"
   return f"{row.bench.title}, flow fitted on {_corpus_name(row.recipe.corpus.removeprefix(TARGET_OF))}"
