@@ -11,8 +11,8 @@ if TYPE_CHECKING:
   from sklearn.utils import Tags
 
 
-class Model(Protocol):
-  """Model of sentences, as `SentenceModel`."""
+class FittableModel(Protocol):
+  """Model of sentences that a calibration can be fitted for, as `SentenceModel`."""
 
   @property
   def output_dim(self) -> int:
@@ -21,10 +21,10 @@ class Model(Protocol):
   def encode(self, sentences: Iterable[object]) -> np.ndarray:
     """Returns the embeddings of n sentences, [n, output_dim]."""
 
-  def with_calibration(self, calibration: None) -> "Model":
+  def with_calibration(self, calibration: None) -> "FittableModel":
     """Returns a model of the same encoder without a calibration."""
 
-  def fit(self, sentences: Iterable[object], calibration: str, *, show_progress: bool) -> "Model":
+  def fit(self, sentences: Iterable[object], calibration: str, *, show_progress: bool) -> "FittableModel":
     """Fits a calibration of this name on sentences; returns the model itself."""
 
 
@@ -42,7 +42,7 @@ class ScikitLearnTransformer(TransformerMixin, BaseEstimator):
     model_: the model that `transform` embeds with, after `fit`.
   """
 
-  def __init__(self, model: Model, calibration: str | None = None) -> None:
+  def __init__(self, model: FittableModel, calibration: str | None = None) -> None:
     self.model = model
     self.calibration = calibration
 

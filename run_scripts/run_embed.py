@@ -3,7 +3,6 @@
 bert-flow embed --input='corpus/*.txt.gz' --flow_folder=exp/NAME/flow --output=vectors
 """
 
-import os
 import pathlib
 import sys
 from typing import TYPE_CHECKING
@@ -14,10 +13,10 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
-from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
-from bert_flow_tf.errors import DataError
+from bert_flow_tf.encoder.kinds import SAVED_MODEL
+from bert_flow_tf.errors import DataError, EncoderError
 from bert_flow_tf.vectors.shards import BAD, EMBEDDED, READ, SKIPPED_EMPTY
-from run_scripts import common_flags, quiet, runner
+from run_scripts import common_flags, help_page, runner
 
 if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
@@ -30,41 +29,37 @@ def define_flags() -> None:
   common_flags.define_settings(JobSettings)
   common_flags.define_model_flags()
   common_flags.define_query_prompt_flag()
-  flags.DEFINE_string(
-    "saved_model",
-    None,
-    "Folder of an exported SavedModel, used in place of an encoder. A SavedModel is a program, which can read and "
-    "write files: give only one that you trust.",
-  )
+  text = f"Another name of --model={SAVED_MODEL.form}. A SavedModel is a program, which can read and write files: "
+  flags.DEFINE_string("saved_model", None, f"{text}give only one that you trust.")
+  help_page.put_under("saved_model", "encoder")
 
 
-def check_flags() -> None:
-  """Validates the flags before anything is loaded."""
-  common_flags.reject(["cached_dir"], "no use here, as finished shards are not embedded again")
-  # A SavedModel has its encoder and calibration in it.
-  names = common_flags.encoder_flags((NAME, LOADING, POOLING))
-  names += ["flow_folder", "query_prompt"]
-  names.remove("saved_model_output")
+def use_saved_model() -> None:
+  """Makes the folder of --saved_model the encoder of --model."""
   if FLAGS.saved_model is not None:
-    common_flags.reject(names, "no use with saved_model, which contains an encoder and its settings; leave one out")
-  common_flags.check_calibration_flags()
+    common_flags.reject(["model", "init_checkpoint"], "no use with saved_model, which is the encoder; leave one out")
+    FLAGS.model = f"{SAVED_MODEL.prefix}{FLAGS.saved_model}"
+    FLAGS["model"].present += 1
 
 
 def load_model() -> "SentenceModel":
-  """Loads the SavedModel, or the encoder and its calibration."""
-  if FLAGS.saved_model is not None:
-    quiet.import_tensorflow()
-    from bert_flow_tf.corpus.models import load_saved_model
-
-    return load_saved_model(os.path.expanduser(FLAGS.saved_model), FLAGS.saved_model_output)
-  model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  """Loads the encoder and its calibration; an EncoderError names the encoder's flag as the command line does."""
+  try:
+    model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
+  except EncoderError as error:
+    if FLAGS.saved_model is None or error.argument != "model":
+      raise
+    message = str(error).replace(f"model={FLAGS.model}", f"saved_model={FLAGS.saved_model}", 1)
+    raise EncoderError(message, "saved_model") from error
   logging.info("%s: %d dimensions", model.name, model.output_dim)
   return model
 
 
 def main() -> None:
   """Loads the model, embeds the corpus and prints the counters."""
-  check_flags()
+  common_flags.reject(["cached_dir"], "no use here, as finished shards are not embedded again")
+  common_flags.check_calibration_flags()
+  use_saved_model()
   job = EmbeddingJob(common_flags.settings(JobSettings))
   with job.watch.timing("loading"):
     model = load_model()

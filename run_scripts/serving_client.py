@@ -16,7 +16,7 @@ from absl import flags
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
-from bert_flow_tf.serving.client import make_client, read_pairs
+from bert_flow_tf.serving.client import make_client, pairs_of_file
 from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
@@ -48,7 +48,7 @@ def main() -> None:
   if len(FLAGS.input) != 1:
     raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
-  pairs = read_pairs(FLAGS.input[0], FLAGS.max_record_bytes)
+  pairs = pairs_of_file(FLAGS.input[0], FLAGS.max_record_bytes)
   with _client(arguments) as client:
     for start in range(0, len(pairs), FLAGS.predict_batch_size):
       batch = pairs[start : start + FLAGS.predict_batch_size]

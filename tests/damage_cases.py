@@ -14,7 +14,6 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
-from bert_flow_tf.corpus.models import load_saved_model
 from bert_flow_tf.encoder.cache import EmbeddingCache
 from bert_flow_tf.encoder.other.word_vectors import WordVectors
 from bert_flow_tf.encoder.saving import save_encoder
@@ -118,7 +117,7 @@ def _export(folder):
 
 
 def _served(folder):
-  return load_saved_model(str(folder)).encode(TEXTS)
+  return SentenceModel.from_pretrained(f"saved_model:{folder}").encode(TEXTS)
 
 
 def _stored(folder):

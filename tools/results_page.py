@@ -13,11 +13,21 @@ from collections.abc import Mapping, Sequence
 from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError, DataError
 from bert_flow_tf.io import files
-from bert_flow_tf.tables.beyond import FLOW, MEAN, WHITENING, method_name
+from bert_flow_tf.tables.beyond import FLOW, WHITENING, recipe_name
 from bert_flow_tf.tables.recipe import CONTROLS
 from bert_flow_tf.tables.registry import FIGURES, TABLES
+from bert_flow_tf.tables.scores import MEAN
 from bert_flow_tf.tables.similarity import FIRST_LAST, FITTED_ON_PART, PART_OF_QNLI
-from bert_flow_tf.tables.table import OURS, PUBLISHED, TERMS, Cell, Table, from_json, markdown_table, one_line
+from bert_flow_tf.tables.table import (
+  OURS,
+  PUBLISHED,
+  TERMS,
+  Cell,
+  Table,
+  from_json,
+  markdown_table,
+  without_line_breaks,
+)
 from bert_flow_tf.tables.workbench import NLI_TUNED
 from tools.known_encoders import TEXTS, known_encoder
 
@@ -169,7 +179,7 @@ def _pictures(path, folder):
   parts = []
   for name in FIGURES:
     for picture in sorted(folder.glob(f"figure_{name}_*.png")):
-      title = one_line(f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}")
+      title = without_line_breaks(f"{_FIGURE_TITLES[name]}, {picture.stem.removeprefix(f'figure_{name}_')}")
       files.write_bytes(path.parent / picture.name, picture.read_bytes())
       parts.append(f"## {title}\n\n![{title}]({urllib.parse.quote(picture.name)})\n")
   return parts
@@ -190,7 +200,7 @@ def summary(tables: Sequence[Table]) -> str:
 
 def _best_rows(table: Table) -> str:
   """Returns Markdown with the mean over the sets of some rows, and of the best one, for each encoder."""
-  names = [f"{method_name(FLOW)} (target)", f"{method_name(WHITENING)} (target)", *CONTROLS]
+  names = [f"{recipe_name(FLOW)} (target)", f"{recipe_name(WHITENING)} (target)", *CONTROLS]
   lines = []
   for encoder in table.about.get("encoders", {}):
     scores = {}

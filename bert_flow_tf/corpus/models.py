@@ -7,19 +7,9 @@ import os
 from collections.abc import Callable
 
 from bert_flow_tf.corpus.embedding import Embedder
-from bert_flow_tf.encoder.kinds import SAVED_MODEL
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.vectors.model_of_vectors import embedder_values
-
-
-def load_saved_model(folder: str, output: str | None = None) -> SentenceModel:
-  """Loads a SavedModel as a model; a calibration can only be inside it. `output`: see `saved_model_output`."""
-  try:
-    return SentenceModel.from_pretrained(f"{SAVED_MODEL.prefix}{folder}", saved_model_output=output)
-  except EncoderError as error:
-    message = str(error).replace(f"model={SAVED_MODEL.prefix}", "saved_model=", 1)
-    raise EncoderError(message, argument="saved_model") from error
 
 
 def embedder_of(model: SentenceModel, calibration_folder: str | None = None, cache_dir: str | None = None) -> Embedder:

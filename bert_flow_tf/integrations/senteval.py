@@ -1,18 +1,14 @@
 """SentEval's interface: `prepare` and `batcher` (Conneau and Kiela 2018, "SentEval: An Evaluation Toolkit")."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:  # imports TensorFlow
+  from bert_flow_tf.model import SentenceModel
+
 Sentence = Sequence[str | bytes]  # words, or a str
-
-
-class Model(Protocol):
-  """Model of sentences, as `SentenceModel`."""
-
-  def encode(self, sentences: list[str]) -> np.ndarray:
-    """Returns the embeddings of n sentences, [n, dim]."""
 
 
 class SentEvalAdapter:
@@ -30,7 +26,7 @@ class SentEvalAdapter:
     model: a `SentenceModel`, or a function from a list of n str to an array [n, dim].
   """
 
-  def __init__(self, model: Model | Callable[[list[str]], np.ndarray]) -> None:
+  def __init__(self, model: "SentenceModel | Callable[[list[str]], np.ndarray]") -> None:
     self._encode: Callable[[list[str]], np.ndarray]
     if hasattr(model, "encode"):
       self._encode = model.encode

@@ -70,7 +70,7 @@ class SentEval:
     """Returns {row: scores} of a task; raises a ConfigError if SentEval's code fails."""
     engine = self._module.SE(dict(self._params), adapter.batcher, adapter.prepare)
     try:
-      return rows_of(task, engine.eval(task))
+      return scores_by_row(task, engine.eval(task))
     except BertFlowError:
       raise
     except Exception as error:  # whatever SentEval, PyTorch or scikit-learn raise
@@ -78,7 +78,7 @@ class SentEval:
       raise ConfigError(f"{message}; leave the task out, or repair the cause", "senteval_tasks") from error
 
 
-def rows_of(task: str, result: dict[str, Any]) -> Rows:
+def scores_by_row(task: str, result: dict[str, Any]) -> Rows:
   """Returns {row: scores} of a result of SentEval's engine: correlations x 100, accuracies in percent."""
   parts: Rows = {}
   for name, part in result.items():

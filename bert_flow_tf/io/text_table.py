@@ -18,11 +18,11 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
   """Returns a table in Markdown, whose cells may have any text."""
   lines = []
   for row in (head, ["---"] * len(head), *rows):
-    cells = [one_line(cell).replace("|", "\\|") for cell in row]
+    cells = [without_line_breaks(cell).replace("|", "\\|") for cell in row]
     lines.append(f"| {' | '.join(cells)} |\n")
   return "".join(lines)
 
 
-def one_line(text: str) -> str:
+def without_line_breaks(text: str) -> str:
   """Returns text as one line of Markdown; "<" in names of models and files does not start HTML."""
   return " ".join(text.split()).replace("<", "&lt;")

@@ -54,7 +54,7 @@ def _score_owner(method):
   return "the encoder" if method in BASELINES else _prose_name(method)
 
 
-def prefix_of(result: TaskResult, results: Sequence[TaskResult]) -> str:
+def task_prefix(result: TaskResult, results: Sequence[TaskResult]) -> str:
   """Returns what stands before the names of a result's splits: the task's name if there are several results."""
   if len(results) == 1:
     return ""
@@ -65,7 +65,7 @@ def score_table(results: Sequence[TaskResult]) -> list[list[str]]:
   """Returns the rows of the scores of tasks with the same methods, the header first."""
   table: list[list[str]] = []
   for result in results:
-    prefix = prefix_of(result, results)
+    prefix = task_prefix(result, results)
     scores = {prefix + split: methods for split, methods in result.scores.items()}
     rows = classifier_rows(scores) if is_of_classifier(result) else score_rows(scores)
     table += rows[1:] if table else rows

@@ -46,7 +46,7 @@ def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], p
   lines = [*aligned_table(sentences.score_table(results)), sentences.spent(seconds)]
   warnings = []
   for result in results:
-    prefix = sentences.prefix_of(result, results)
+    prefix = sentences.task_prefix(result, results)
     lines += sentences.comparisons(result, prefix)
     for of_method in sentences.warnings(result, prefix).values():
       warnings += of_method

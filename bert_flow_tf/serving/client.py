@@ -220,6 +220,6 @@ def _no_server(reason):
 
 
 @naming("input")
-def read_pairs(path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> list[tuple[str, str]]:
+def pairs_of_file(path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> list[tuple[str, str]]:
   """Returns the sentence pairs of a file, or of standard input for "-"; see `choose_columns`."""
   return [(a, b) for a, b in records.read_pairs(path, max_bytes=max_record_bytes).texts]

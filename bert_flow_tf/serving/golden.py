@@ -128,7 +128,7 @@ def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
   return float(np.abs(actual - expected).max() / max(np.abs(expected).max(), 1e-12))
 
 
-def write(folder: pathlib.Path, answers: dict[str, dict]) -> None:
+def write_golden(folder: pathlib.Path, answers: dict[str, dict]) -> None:
   """Writes the result of `answer` as JSON, numbers rounded to 7 decimals."""
   write_text(folder / GOLDEN, json.dumps(answers, ensure_ascii=False, default=_rounded) + "\n")
 

@@ -62,7 +62,7 @@ def without_folders(value: Any) -> Any:
   return value
 
 
-def write(folder: pathlib.Path, contents: dict[str, object]) -> None:
+def write_metadata(folder: pathlib.Path, contents: dict[str, object]) -> None:
   """Writes metadata.json, with checksums of the SavedModel's files, and the model card."""
   files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
   sealed = checksums.sealed(contents, folder, files)

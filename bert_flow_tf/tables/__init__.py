@@ -1,7 +1,8 @@
 """Tables: the paper's tables and figures with our encoders, next to the published numbers, and tables beyond them.
 
-`registry.TABLES` has a row for each table: a new one is a function and a row there. `run.make` makes the tables of a
-`Plan`, and stores each score, so that a stopped run resumes. The modules import TensorFlow as late as they can.
+`registry.TABLES` has a row for each table: a new one is a row there, and a `ScoreTable` or a function that makes it.
+`run.make` makes the tables of a `Plan`, and stores each score, so that a stopped run resumes. The modules import
+TensorFlow as late as they can.
 
 Files in reading order:
 
@@ -13,6 +14,7 @@ Files in reading order:
     kinds        kinds of encoders, known from their names
     inputs       tasks, corpora and encoders of a run
     workbench    Workbench: scores of one encoder by recipe, each computed once
+    scores       ScoreTable: the maker of tables whose rows are recipes; cells of a recipe
     similarity   Tables 2, 3, 4, 5, 8 and transfer
     beyond       tables beyond, gains and ablation
     choice       table choice: settings that are chosen on the other sets

@@ -2,13 +2,12 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import TARGET
-from bert_flow_tf.data.tasks import STS_TASKS
 from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
@@ -17,11 +16,12 @@ from bert_flow_tf.tables.inputs import SAMPLE_OF, sample_corpus, target_of
 from bert_flow_tf.tables.kinds import EncoderKind
 from bert_flow_tf.tables.recipe import CONTROLS, NONE, UNIFORM, RowRecipe
 from bert_flow_tf.tables.request import TableContent, TableRequest
-from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, cells_of, only_embedding_notes
+from bert_flow_tf.tables.scores import ScoredRow, ScoreTable, columns_of, sets_of, with_mean
+from bert_flow_tf.tables.similarity import AVG, FIRST_LAST, only_embedding_notes
 from bert_flow_tf.tables.table import BETTER, OURS, WORSE, Cell, Row, note
 from bert_flow_tf.tables.workbench import Workbench, fingerprint
 
-IDF, MEAN = "idf", "mean"
+IDF = "idf"
 SOFT, _AUTO = "soft-whitening", "auto"
 SOFT_AND_CHARACTERS = f"{SOFT}+characters"
 WHITENING, FLOW = RowRecipe(FIRST_LAST, "whitening"), RowRecipe(FIRST_LAST, "flow")
@@ -73,25 +73,39 @@ _NOT_RUN = (
 )
 
 
-def make_beyond(request: TableRequest) -> TableContent:
-  """Makes the scores of `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus; int8."""
-  notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", INT8, "▲, ▼")))
+def _beyond_recipes(request: TableRequest, bench: Workbench) -> list[RowRecipe]:
+  """Returns `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus; int8."""
   recipes = list(_ROWS)
   for recipe in _FITTED:
     recipes.append(_on_all_sets(request, recipe))
   if request.arguments.corpus:
-    notes += [note("(corpus)"), *_corpus_notes(request)]
-    recipes += [dataclasses.replace(recipe, corpus=sample_corpus(request.arguments.corpus)) for recipe in _FITTED]
+    recipes += _on_corpus(request)
   recipes += _IN_INT8
+  return _supported_recipes(bench, recipes)
+
+
+def _on_corpus(request: TableRequest) -> list[RowRecipe]:
+  corpus = sample_corpus(str(request.arguments.corpus))
+  return [dataclasses.replace(recipe, corpus=corpus) for recipe in _FITTED]
+
+
+def _beyond_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]:
+  notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", INT8, "▲, ▼")))
+  if request.arguments.corpus:
+    notes += [note("(corpus)"), *_corpus_notes(request)]
   notes += [*_binary_notes(request), *only_embedding_notes(request)]
-  rows = []
-  for bench in request.benches:
-    bench_rows, auto_notes = _score_rows(request, bench, _supported_recipes(bench, recipes))
-    rows += bench_rows
-    notes += auto_notes
+  for row in rows:
+    if row.recipe.calibration == _AUTO and row.fitted:
+      places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in row.fitted.items()]
+      method = " in ".join(filter(None, (_AUTO, row.recipe.precision)))
+      notes.append(f"{row.bench.title}, choice of {method}{_fitted_on(row.recipe)}: {'; '.join(places)}.")
   if not any(bench.paper_encoder for bench in request.benches):
     notes.append(_NOT_RUN)
-  return TableContent(columns_of(request), rows, notes)
+  return notes
+
+
+def _row_name(row: ScoredRow) -> str:
+  return f"{row.bench.title}, {fitted_name(row.recipe)}"
 
 
 def _binary_notes(request):
@@ -126,15 +140,6 @@ def _supported_recipes(bench, recipes):
   return list(dict.fromkeys(supported))
 
 
-def make_ablation(request: TableRequest) -> TableContent:
-  """Makes the scores from whitening to the best recipe, and away from it."""
-  rows = []
-  for bench in request.benches:
-    rows += _score_rows(request, bench, _ABLATION_ROWS)[0]
-  notes = ["All rows are fitted on all sentences of the evaluated set, without gold scores."]
-  return TableContent(columns_of(request), rows, notes)
-
-
 def make_gains(request: TableRequest) -> TableContent:
   """Makes the differences to whitening, to the flow and to the string match, with intervals."""
   # All rows over whitening, the random ones over the flow, all over the string match; then the same, fitted on all
@@ -152,15 +157,13 @@ def make_gains(request: TableRequest) -> TableContent:
   notes = [note("[low, high]"), note("▲, ▼"), *_binary_notes(request)]
   if request.arguments.corpus:
     notes += [note("(corpus)"), *_corpus_notes(request)]
-    pairs += [
-      (dataclasses.replace(recipe, corpus=sample_corpus(request.arguments.corpus)), MATCH) for recipe in _FITTED
-    ]
+    pairs += [(recipe, MATCH) for recipe in _on_corpus(request)]
   rows = []
   notes.append("The mean has no interval: some pairs of STS-B are pairs of STS-12 to STS-16 too.")
   for bench in request.benches:
     marks: dict[str, list[str]] = {_OVER_FITS: [], _OVER_MATCH: []}
     for recipe, baseline in pairs:
-      name = f"{method_name(recipe)} over {method_name(baseline)}{_fitted_on(recipe)}"
+      name = f"{recipe_name(recipe)} over {recipe_name(baseline)}{_fitted_on(recipe)}"
       over = _OVER_MATCH if baseline == MATCH else _OVER_FITS
       gains = {}
       for task in request.tasks:
@@ -176,7 +179,7 @@ def make_gains(request: TableRequest) -> TableContent:
   return TableContent(columns_of(request), rows, notes)
 
 
-def method_name(recipe: RowRecipe) -> str:
+def recipe_name(recipe: RowRecipe) -> str:
   """Returns the name of a method in these tables, without its corpus: "recipe: mix, idf, soft-whitening"."""
   prefix = ""
   if recipe.static:
@@ -190,7 +193,7 @@ def method_name(recipe: RowRecipe) -> str:
 
 def fitted_name(recipe: RowRecipe) -> str:
   """Returns the name of a method with its corpus: "recipe: mix, idf, soft-whitening (target)"."""
-  return method_name(recipe) + _fitted_on(recipe)
+  return recipe_name(recipe) + _fitted_on(recipe)
 
 
 def _fitted_on(recipe):
@@ -208,55 +211,6 @@ def _on_all_sets(request, recipe):
   return dataclasses.replace(recipe, corpus=target_of(sets_of(request)))
 
 
-def sets_of(request: TableRequest) -> list[str]:
-  """Returns the tasks that are sets of the paper, over which the mean is taken."""
-  return list(filter(STS_TASKS.__contains__, request.tasks))
-
-
-def columns_of(request: TableRequest) -> list[str]:
-  """Returns the columns of a table: its tasks, and the mean behind the sets of the paper if there are several."""
-  columns = list(request.tasks)  # the sets come first
-  if len(sets_of(request)) > 1:
-    columns.insert(len(sets_of(request)), MEAN)
-  return columns
-
-
-def _score_rows(request, bench, recipes):
-  """Returns the rows of an encoder, marked where lower than without calibration; and notes on the choice of auto."""
-  scores, notes = {}, []
-  for recipe in recipes:
-    cells, tasks_of_names = cells_of(bench, recipe, request.tasks, request.seeds)
-    scores[recipe] = with_mean(request, cells)
-    if recipe.calibration == _AUTO and tasks_of_names:
-      places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in tasks_of_names.items()]
-      method = " in ".join(filter(None, (_AUTO, recipe.precision)))
-      notes.append(f"{bench.title}, choice of {method}{_fitted_on(recipe)}: {'; '.join(places)}.")
-  # A calibration can hurt: cells below the uncalibrated embeddings are marked.
-  rows, plain = [], scores.get(RowRecipe(bench.only_embedding or FIRST_LAST), {})
-  for recipe, cells in scores.items():
-    if recipe.calibration != NONE:
-      for column, cell in cells.items():
-        cells[column] = dataclasses.replace(cell, worse=cell.mean < plain.get(column, Cell()).mean)
-    rows.append(Row(f"{bench.title}, {fitted_name(recipe)}", OURS, cells))
-  return rows, notes
-
-
-def with_mean(request: TableRequest, cells: Mapping[str, Cell]) -> dict[str, Cell]:
-  """Returns the cells, with the mean over the sets for each seed if there are several sets."""
-  of_sets = list(map(cells.__getitem__, sets_of(request)))
-  if len(of_sets) < 2:
-    return dict(cells)
-  mean = Cell()
-  if of_sets[0].interval is not None:
-    mean = Cell(interval=())
-  for cell in of_sets:
-    if not cell.defined:
-      return {**cells, MEAN: dataclasses.replace(mean, reason=cell.reason)}
-  # A mean per seed.
-  values = np.mean([cell.values for cell in of_sets], axis=0)
-  return {**cells, MEAN: dataclasses.replace(mean, values=tuple(values.tolist()))}
-
-
 def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, seeds) -> Cell:
   """Returns the difference of two methods with its interval, from the store if the store has it."""
   methods, digests = [], []
@@ -264,7 +218,7 @@ def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, s
     try:
       cosines = [bench.cosines(task, method, seed)[0] for seed in method.seeds(seeds)]
     except BertFlowError as error:
-      logging.warning("no score of %s, %s on %s: %s", bench.title, method_name(method), task, error)
+      logging.warning("no score of %s, %s on %s: %s", bench.title, recipe_name(method), task, error)
       return Cell(reason=str(error))
     methods.append(cosines)
     digests.append(hashlib.sha256(np.array(cosines).tobytes()).hexdigest())
@@ -287,3 +241,18 @@ def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, s
   if gain["low"] is None:
     interval = ()
   return Cell((gain["gain"],), interval=interval)
+
+
+BEYOND = ScoreTable(
+  _beyond_recipes,
+  _beyond_notes,
+  _row_name,
+  has_mean=True,
+  baseline=lambda bench: RowRecipe(bench.only_embedding or FIRST_LAST),
+)
+ABLATION = ScoreTable(
+  recipes=lambda request, bench: _ABLATION_ROWS,
+  notes=lambda request, rows: ["All rows are fitted on all sentences of the evaluated set, without gold scores."],
+  row_name=_row_name,
+  has_mean=True,
+)

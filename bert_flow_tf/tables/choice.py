@@ -14,14 +14,13 @@ from bert_flow_tf.tables.beyond import (
   SOFT,
   SOFT_AND_CHARACTERS,
   WHITENING,
-  columns_of,
   fitted_name,
-  method_name,
-  with_mean,
+  recipe_name,
 )
 from bert_flow_tf.tables.recipe import UNIFORM, RowRecipe
 from bert_flow_tf.tables.request import TableContent, TableRequest
-from bert_flow_tf.tables.similarity import FIRST_LAST, cells_of
+from bert_flow_tf.tables.scores import cells_of, columns_of, with_mean
+from bert_flow_tf.tables.similarity import FIRST_LAST
 from bert_flow_tf.tables.table import OURS, Cell, Row, note
 from bert_flow_tf.tables.workbench import Workbench
 
@@ -62,7 +61,7 @@ def _leave_one_out(grid, tasks):
       cells[task] = Cell(reason="no setting has a score on every other set")
     else:
       cells[task] = grid[recipe][task]
-      tasks_of_settings.setdefault(method_name(recipe), []).append(task)
+      tasks_of_settings.setdefault(recipe_name(recipe), []).append(task)
   settings = [f"{setting} for {', '.join(names)}" for setting, names in tasks_of_settings.items()]
   return cells, "; ".join(settings)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # which import TensorFlow
   from bert_flow_tf.encoder.transformer.config import EncoderConfig
 
 _OTHER_CHARACTERS = re.compile(r"[\W_]+")
-_TARGET_OF = "target of "
+TARGET_OF = "target of "
 _SAMPLE_LINES = 5000
 SAMPLE_OF = f"{_SAMPLE_LINES} lines of "
 # The paper's encoders: name on the hub; number of blocks, width, and size of the vocabulary.
@@ -44,7 +44,7 @@ _OTHER = "whole-word-masking"  # bert-large-uncased-whole-word-masking is newer 
 
 def target_of(tasks: Sequence[str]) -> str:
   """Returns a recipe's corpus: the sentences of one task or several, whichever task is evaluated."""
-  return f"{_TARGET_OF}{','.join(tasks)}"
+  return f"{TARGET_OF}{','.join(tasks)}"
 
 
 def sample_corpus(path: str) -> str:
@@ -74,14 +74,14 @@ class TableInputs:
   def _load_or_error(self, name):
     if name.startswith(SAMPLE_OF):
       return _sample(os.path.expanduser(name.removeprefix(SAMPLE_OF)), self.sentences())
-    if not name.startswith(_TARGET_OF):
+    if not name.startswith(TARGET_OF):
       try:
         data = self._data
         return load_flow_corpus(name, None, data.data_dir, data.tfds_data_dir, data.max_record_bytes)
       except DataError as error:
         logging.warning("rows of the corpus %s have no scores: %s", name, error)
         return error
-    tasks = name.removeprefix(_TARGET_OF).split(",")
+    tasks = name.removeprefix(TARGET_OF).split(",")
     if len(tasks) == 1:
       return load_flow_corpus(TARGET, self.tasks[tasks[0]])
     # Join several sets.

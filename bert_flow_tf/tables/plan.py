@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from absl import logging
 
@@ -18,6 +18,9 @@ from bert_flow_tf.tables.kinds import EncoderKind, EncoderName, encoder_kind
 from bert_flow_tf.tables.registry import BINARY_TASKS, FIGURES, STS_B, TABLES
 from bert_flow_tf.tables.request import TableArguments
 from bert_flow_tf.training.settings import FlowSettings
+
+# An argument of a plan, its value, and what is wrong with it or expected.
+Mistake = tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,10 +110,11 @@ def canonical(plan: Plan) -> Plan:
     calibration=tuple(calibrations),
     transfer_corpus=tuple(corpora),
   )
-  mistake = next(_mistakes(plan, columns), None)
-  if mistake is not None:
-    argument, value, text = mistake
-    raise ConfigError(f"{argument}={value}: {text}", argument)
+  for name in sorted(columns - set(STS_TASKS)):
+    raise ConfigError(f"task={name}: expected some of {', '.join(STS_TASKS)}", "task")
+  for rule in _RULES:
+    for argument, value, text in rule(plan):
+      raise ConfigError(f"{argument}={value}: {text}", argument)
   for table in tables:
     for seed in plan.seeds(table)[-1:]:
       FlowSettings(seed=seed)  # raises an error if the last seed is too large
@@ -127,13 +131,12 @@ def _canonical_names(argument: str, names: Sequence[str], allowed: Collection[st
   return tuple(filter(requested.__contains__, allowed))
 
 
-def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
-  """Yields (argument, its value, the expected value) of each mistake in a plan; `columns` are its tasks."""
-  for name in sorted(columns - set(STS_TASKS)):
-    yield "task", name, f"expected some of {', '.join(STS_TASKS)}"
+def _mistakes_in_tasks(plan: Plan) -> Iterator[Mistake]:
   if "choice" in plan.table and len(plan.task) == 1:
     yield "task", plan.task[0], "table choice needs another set to choose on; expected two or more"
-  # Files of words and sentences.
+
+
+def _mistakes_in_files(plan: Plan) -> Iterator[Mistake]:
   for argument in ("frequency_file", "corpus"):
     path = getattr(plan, argument)
     if path is not None and not os.path.exists(os.path.expanduser(path)):
@@ -142,12 +145,18 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
     yield "frequency_file", plan.frequency_file, "corpus gives word frequencies, too; leave one out"
   if "1" in plan.table and not (plan.frequency_file or plan.corpus):
     yield "table", "1", "needs word frequencies; give frequency_file, or corpus to count words"
+
+
+def _mistakes_in_transfer_corpora(plan: Plan) -> Iterator[Mistake]:
   for name in plan.transfer_corpus:
     if name != NLI and not os.path.exists(os.path.expanduser(name)):
       yield "transfer_corpus", name, "expected nli, or an existing file of sentences"
     if plan.transfer_corpus.count(name) > 1:
       yield "transfer_corpus", name, "is given twice, expected each once"
-  # Table 3 may have published rows alone; every other table and figure needs an encoder of ours.
+
+
+def _tables_without_encoders(plan: Plan) -> Iterator[Mistake]:
+  """Yields tables and figures that need an encoder of ours, which all do but Table 3: it has published rows."""
   needing = []
   if EncoderKind.BERT not in map(encoder_kind, plan.model):
     needing = [("figure", name) for name in plan.figure]
@@ -158,14 +167,27 @@ def _mistakes(plan: Plan, columns: set[str]) -> Iterator[tuple[str, str, str]]:
     if not plan.model:
       yield "model", "", "expected one or more encoders, as in base,large"
     yield argument, name, f"needs a BERT, and model={','.join(plan.model)} has none"
-  # No two encoders have the same name in the tables.
-  names = list(plan.nli_model)
-  for name in names:
+
+
+def _mistakes_in_encoders(plan: Plan) -> Iterator[Mistake]:
+  for name in plan.nli_model:
     if encoder_kind(name) is not EncoderKind.BERT:
       yield "nli_model", name, "only an encoder with a transformer is fine-tuned; give the others as model"
+  # No two encoders have the same name in the tables.
+  names = list(plan.nli_model)
   if plan.needs_models:
     names += plan.model
   labels = list(map(label_of, names))
   for label in labels:
     if labels.count(label) > 1:
       yield "model", ",".join(names), f"two of model and nli_model have the name {label!r}; rename a folder"
+
+
+# The first mistake is the one that a user reads.
+_RULES: tuple[Callable[[Plan], Iterator[Mistake]], ...] = (
+  _mistakes_in_tasks,
+  _mistakes_in_files,
+  _mistakes_in_transfer_corpora,
+  _tables_without_encoders,
+  _mistakes_in_encoders,
+)

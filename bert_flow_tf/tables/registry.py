@@ -1,4 +1,4 @@
-"""The tables and figures of `bert-flow table`: a new one is a function and a row here."""
+"""The tables and figures of `bert-flow table`: a new one is a `ScoreTable`, or a function, and a row here."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -67,7 +67,7 @@ class TableSpec:
 
 TABLES = {
   "beyond": TableSpec(
-    beyond.make_beyond,
+    beyond.BEYOND.make,
     title="the paper's flow, other calibrations, and other embeddings",
     metric=beyond.METRIC,
     encoders=_NOT_TUNED - {EncoderKind.WORDS},
@@ -83,7 +83,7 @@ TABLES = {
     unranked_columns=None,
   ),
   "ablation": TableSpec(
-    beyond.make_ablation,
+    beyond.ABLATION.make,
     title="from whitening to the recipe, and away from it",
     metric=beyond.METRIC,
     uses=("task", "frequency_corpus"),
@@ -103,18 +103,18 @@ TABLES = {
     unranked_columns=None,
   ),
   "2": TableSpec(
-    similarity.make_similarity, encoders=_NOT_TUNED, uses=("task", "calibration", "num_seeds"), on_nli=True
+    similarity.SIMILARITY.make, encoders=_NOT_TUNED, uses=("task", "calibration", "num_seeds"), on_nli=True
   ),
   "3": TableSpec(
-    similarity.make_similarity,
+    similarity.SIMILARITY.make,
     encoders=frozenset([EncoderKind.TUNED]),
     uses=("task", "nli_model", "calibration", "num_seeds"),
     on_nli=True,
   ),
   "4": TableSpec(
-    similarity.make_qnli, encoders=_BERTS_AND_TUNED, tasks=("QNLI",), uses=("nli_model", "num_seeds"), on_nli=True
+    similarity.QNLI.make, encoders=_BERTS_AND_TUNED, tasks=("QNLI",), uses=("nli_model", "num_seeds"), on_nli=True
   ),
-  "5": TableSpec(similarity.make_calibrations, tasks=(STS_B,), uses=("calibration", "num_seeds")),
+  "5": TableSpec(similarity.CALIBRATIONS.make, tasks=(STS_B,), uses=("calibration", "num_seeds")),
   "6": TableSpec(
     analysis.make_lexical, tasks=(STS_B,), uses=("edit_unit", "num_seeds"), unranked_columns=("edit distance",)
   ),
@@ -136,7 +136,7 @@ TABLES = {
     columns_best_near_zero=analysis.ISOTROPY_COLUMNS[1:],
   ),
   "transfer": TableSpec(
-    similarity.make_transfer,
+    similarity.TRANSFER.make,
     title="does a flow fitted on the sentences of one set help on another?",
     metric=f"Spearman x 100 of {similarity.FIRST_LAST}",
     uses=("task", "transfer_corpus", "num_seeds"),

@@ -1,29 +1,25 @@
 """Tables 2, 3, 4, 5 and 8 of the paper, and the transfer table: scores of tasks by recipe."""
 
-import dataclasses
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.flow_corpus import NLI
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.tables.inputs import target_of
+from bert_flow_tf.tables.inputs import TARGET_OF, target_of
 from bert_flow_tf.tables.kinds import EncoderKind
 from bert_flow_tf.tables.recipe import CONTROLS, NONE, RowRecipe
 from bert_flow_tf.tables.request import TableContent, TableRequest
+from bert_flow_tf.tables.scores import ScoredRow, ScoreTable, cells_of, published_cells
 from bert_flow_tf.tables.table import OURS, WORSE, Cell, Row, note, paper_tables
 from bert_flow_tf.tables.workbench import Workbench
 
 AVG, FIRST_LAST = "avg", "avg-first-last"
-# The k that the paper chose on dev; ours, chosen on dev too, is compared with it.
-_PAPER_K = {"natsv": "natsv-10", "sn+natsv": "sn+natsv-6"}
 # Pairs of QNLI's splits in GLUE (its second version, as in TensorFlow Datasets).
 _QNLI = {"train": 104743, "dev": 5463, "test": 5463}
 # Beginning and end of the note where some of them are missing.
 PART_OF_QNLI, FITTED_ON_PART = "Only a part of QNLI was available", "The rows (target) are fitted on"
-_COLUMN_OF_TASK = {"QNLI": "AUC"}  # in Table 4
 _SEED_RECIPES = (RowRecipe(AVG), RowRecipe(FIRST_LAST), RowRecipe(FIRST_LAST, "flow"))  # rows of Table 8
 # 0.15 epoch of all pairs of SNLI and MNLI, 32 per step.
 _PAPER_NLI_STEPS = 4600
@@ -31,47 +27,50 @@ WEIGHTED = note("STS-12 to STS-16")
 _NOT_TUNED = "Our encoders are not fine-tuned on NLI (`--nli_model`); the paper's are."
 
 
-def make_similarity(request: TableRequest) -> TableContent:
-  """Makes Tables 2 and 3: avg, cls, avg-first-last, flows and other calibrations; a column for each task."""
-  recipes, notes, without_cls = {}, [], []
-  for bench in request.benches:
-    best = bench.only_embedding or FIRST_LAST
-    bench_recipes = [RowRecipe(bench.only_embedding or AVG)]
-    if bench.only_embedding is None:
-      if bench.encoder.has_pooler:
-        bench_recipes.append(RowRecipe("cls"))
-      else:
-        without_cls.append(bench.title)
-      bench_recipes.append(RowRecipe(FIRST_LAST))
-    if bench.kind is not EncoderKind.WORDS:
-      bench_recipes.append(RowRecipe(best, "flow", NLI))
-    bench_recipes.append(RowRecipe(best, "flow"))
-    for calibration in request.arguments.calibration:
-      bench_recipes.append(RowRecipe(best, calibration))
-    if bench.only_embedding and bench.kind is not EncoderKind.WORDS:
-      bench_recipes.append(RowRecipe(best, "auto"))
-    if bench.kind not in (EncoderKind.WORDS, EncoderKind.SAVED_MODEL):
-      bench_recipes += map(RowRecipe, CONTROLS)
-    recipes[bench] = bench_recipes
+def _similarity_recipes(request: TableRequest, bench: Workbench) -> list[RowRecipe]:
+  """Returns the rows of Tables 2 and 3: avg, cls, avg-first-last, flows, other calibrations and controls."""
+  best = bench.only_embedding or FIRST_LAST
+  recipes = [RowRecipe(bench.only_embedding or AVG)]
+  if bench.only_embedding is None:
+    if bench.encoder.has_pooler:
+      recipes.append(RowRecipe("cls"))
+    recipes.append(RowRecipe(FIRST_LAST))
+  if bench.kind is not EncoderKind.WORDS:
+    recipes.append(RowRecipe(best, "flow", NLI))
+  recipes.append(RowRecipe(best, "flow"))
+  for calibration in request.arguments.calibration:
+    recipes.append(RowRecipe(best, calibration))
+  if bench.only_embedding and bench.kind is not EncoderKind.WORDS:
+    recipes.append(RowRecipe(best, "auto"))
+  if bench.kind not in (EncoderKind.WORDS, EncoderKind.SAVED_MODEL):
+    recipes += map(RowRecipe, CONTROLS)
+  return recipes
+
+
+def _similarity_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]:
+  notes = []
   if any(column.startswith("STS-1") for column in request.tasks):
     notes.append(WEIGHTED)
-  notes += _notes_of_corpora(request, recipes)
-  if any(RowRecipe(CONTROLS[0]) in bench_recipes for bench_recipes in recipes.values()):
+  notes += _notes_of_corpora(request, rows)
+  if any(row.recipe == RowRecipe(CONTROLS[0]) for row in rows):
     notes += map(note, CONTROLS)
   notes += only_embedding_notes(request)
+  without_cls = [b.title for b in request.benches if b.only_embedding is None and not b.encoder.has_pooler]
   if without_cls:
     notes.append(f"No row of cls for {', '.join(without_cls)}: the checkpoint has no pooler.")
-  if request.name == "3" and not recipes:
+  if request.name == "3" and not rows:
     notes.append("No encoder fine-tuned on NLI was given (`--nli_model`): only published rows.")
-  return TableContent(request.tasks, _rows(request, recipes), notes)
+  return notes
 
 
-def make_qnli(request: TableRequest) -> TableContent:
-  """Makes Table 4: AUC of QNLI."""
-  all_recipes = [RowRecipe(FIRST_LAST), RowRecipe(FIRST_LAST, "flow", NLI), RowRecipe(FIRST_LAST, "flow")]
-  recipes = dict.fromkeys(request.benches, all_recipes)
-  notes = _notes_of_corpora(request, recipes)
-  if recipes:
+def _qnli_recipes(request: TableRequest, bench: Workbench) -> list[RowRecipe]:
+  del request, bench
+  return [RowRecipe(FIRST_LAST), RowRecipe(FIRST_LAST, "flow", NLI), RowRecipe(FIRST_LAST, "flow")]
+
+
+def _qnli_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]:
+  notes = _notes_of_corpora(request, rows)
+  if rows:
     splits = request.benches[0].inputs.tasks["QNLI"].splits
     counts, numbers = [], []
     for split, full in _QNLI.items():
@@ -82,16 +81,21 @@ def make_qnli(request: TableRequest) -> TableContent:
       # This note comes before the note of the corpus NLI.
       missing = f"{PART_OF_QNLI}: {', '.join(numbers)} pairs."
       notes.insert(1, f"{missing} {FITTED_ON_PART} {fitted}.")
-  return TableContent(("AUC",), _rows(request, recipes), notes + not_tuned(request))
+  return notes + not_tuned(request)
 
 
-def make_calibrations(request: TableRequest) -> TableContent:
-  """Makes Table 5, all of plain averages; the k of natsv without a number is chosen on dev."""
+def _calibration_recipes(request: TableRequest, bench: Workbench) -> list[RowRecipe]:
+  """Returns the rows of Table 5, all of plain averages; the k of natsv without a number is chosen on dev."""
+  del bench
   names = [NONE, "sn", "natsv-1", "natsv", "sn+natsv-1", "sn+natsv", *request.arguments.calibration, "flow"]
-  all_recipes = [RowRecipe(AVG, name) for name in dict.fromkeys(names)]
-  recipes = dict.fromkeys(request.benches, all_recipes)
-  notes = _notes_of_corpora(request, recipes)
-  return TableContent(request.tasks, _rows(request, recipes), notes)
+  return [RowRecipe(AVG, name) for name in dict.fromkeys(names)]
+
+
+def _paper_row_name(row: ScoredRow) -> str:
+  fitted = row.recipe.calibration
+  if [len(tasks) for tasks in row.fitted.values()] == [len(row.cells)]:  # all tasks have the same k
+    (fitted,) = row.fitted
+  return row_name(row.bench, row.recipe, fitted)
 
 
 def make_seeds(request: TableRequest) -> TableContent:
@@ -100,7 +104,7 @@ def make_seeds(request: TableRequest) -> TableContent:
   for bench in request.benches:
     for recipe in _SEED_RECIPES:
       cell = cells_of(bench, recipe, request.tasks, request.seeds)[0][request.tasks[0]]
-      published = _published(bench, recipe, 8)
+      published = published_cells(bench, recipe, 8)
       # A row that no seed changes has no spread; its mean and median are its score.
       values = {"mean": cell.mean, "standard deviation": cell.spread, "median": None}
       reason = cell.reason or "no seed takes part in this row"
@@ -121,47 +125,34 @@ def make_seeds(request: TableRequest) -> TableContent:
   return TableContent(paper_tables()[8].columns, rows, [text, *not_tuned(request)])
 
 
-def make_transfer(request: TableRequest) -> TableContent:
-  """Makes the table of flows that are fitted on the sentences of a set and evaluated on a different set."""
-  # A row for each corpus; on the set of its row, a flow is fitted on the sentences that it is evaluated on.
-  recipes = {f"flow fitted on {task}": RowRecipe(FIRST_LAST, "flow", target_of([task])) for task in request.tasks}
+def _transfer_recipes(request: TableRequest, bench: Workbench) -> list[RowRecipe]:
+  """Returns the embeddings, and a flow for each corpus; on its own set, a flow has the sentences of the evaluation."""
+  del bench
+  corpora = [target_of([task]) for task in request.tasks]
+  corpora += request.arguments.transfer_corpus
+  return [RowRecipe(FIRST_LAST), *(RowRecipe(FIRST_LAST, "flow", corpus) for corpus in corpora)]
+
+
+def _transfer_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]:
   notes = [WEIGHTED]
-  for corpus in request.arguments.transfer_corpus:
-    recipes[f"flow fitted on {_corpus_name(corpus)}"] = RowRecipe(FIRST_LAST, "flow", corpus)
   if NLI in request.arguments.transfer_corpus:
     for bench in request.benches[:1]:
       notes += nli_notes(bench)
-  rows = []
   for bench in request.benches:
-    plain = cells_of(bench, RowRecipe(FIRST_LAST), request.tasks, request.seeds)[0]
-    rows.append(Row(f"{bench.title}, no flow", OURS, plain))
+    plain, *flows = [row.cells for row in rows if row.bench is bench]
     compared = lower = 0
-    for name, recipe in recipes.items():
-      cells = cells_of(bench, recipe, request.tasks, request.seeds)[0]
+    for cells in flows:
       for task, cell in cells.items():
-        worse = cell.mean < plain[task].mean
-        cells[task] = dataclasses.replace(cell, worse=worse)
         compared += cell.defined and plain[task].defined
-        lower += worse
-      rows.append(Row(f"{bench.title}, {name}", OURS, cells))
+        lower += cell.worse
     notes.append(f"{bench.title}: the flow lowers the score in {lower} of {compared} cells ({WORSE}).")
-  return TableContent(request.tasks, rows, notes)
+  return notes
 
 
-def cells_of(
-  bench: Workbench, recipe: RowRecipe, tasks: Iterable[str], seeds: Sequence[int]
-) -> tuple[dict[str, Cell], dict[str, list[str]]]:
-  """Returns {task: cell} of a recipe, with a score for each seed if it is random; and {fitted calibration: tasks}."""
-  cells: dict[str, Cell] = {}
-  names: dict[str, list[str]] = {}
-  for seed in recipe.seeds(seeds):  # outer loop: a fit that serves all tasks is made once per seed
-    for task in tasks:
-      value, reason, calibration = bench.score(task, recipe, seed)
-      before = cells.get(task, Cell())
-      cells[task] = Cell((*before.values, value), reason=before.reason or reason)
-      if not reason and task not in names.get(calibration, ()):
-        names.setdefault(calibration, []).append(task)
-  return cells, names
+def _transfer_name(row: ScoredRow) -> str:
+  if row.recipe.calibration == NONE:
+    return f"{row.bench.title}, no flow"
+  return f"{row.bench.title}, flow fitted on {_corpus_name(row.recipe.corpus.removeprefix(TARGET_OF))}"
 
 
 def row_name(bench: Workbench, recipe: RowRecipe, fitted: str | None = None) -> str:
@@ -198,30 +189,12 @@ def not_tuned(request: TableRequest) -> list[str]:
   return [_NOT_TUNED]
 
 
-def _rows(request: TableRequest, recipes: Mapping[Workbench, Sequence[RowRecipe]]) -> list[Row]:
-  """Returns our rows of a table of the paper, next to the paper's score of each."""
-  rows = []
-  for bench, bench_recipes in recipes.items():
-    for recipe in bench_recipes:
-      published = _published(bench, recipe, int(request.name))
-      scores, names = cells_of(bench, recipe, request.tasks, request.seeds)
-      cells = {}
-      for task, cell in scores.items():
-        column = _COLUMN_OF_TASK.get(task, task)
-        cells[column] = dataclasses.replace(cell, paper=published.get(column))
-      fitted = recipe.calibration
-      if list(names.values()) == [list(request.tasks)]:  # all tasks have the same k
-        (fitted,) = names
-      rows.append(Row(row_name(bench, recipe, fitted), OURS, cells))
-  return rows
-
-
-def _notes_of_corpora(request: TableRequest, recipes: Mapping[Workbench, Sequence[RowRecipe]]) -> list[str]:
+def _notes_of_corpora(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]:
   """Returns notes on the corpora of the rows; [] without rows of ours."""
   notes = []
-  for bench in list(recipes)[:1]:
+  for bench in request.benches[:1]:
     notes.append(note("(target)"))
-    if RowRecipe(bench.only_embedding or FIRST_LAST, "flow", NLI) in recipes[bench]:
+    if any(row.bench is bench and row.recipe.corpus == NLI for row in rows):
       notes += nli_notes(bench)
   return notes
 
@@ -238,20 +211,7 @@ def nli_notes(bench: Workbench) -> list[str]:
   ]
 
 
-def _published(bench: Workbench, recipe: RowRecipe, number: int) -> Mapping[str, Any]:
-  """Returns {column: score} of the paper's row that ours is compared with; {} if the encoder is not the paper's."""
-  if bench.paper_encoder is None:
-    return {}
-  corpus = None
-  if recipe.is_random:
-    corpus = recipe.corpus
-  row = paper_tables()[number].match(
-    _PAPER_K.get(recipe.calibration, recipe.calibration),
-    bench.kind is EncoderKind.TUNED,
-    encoder=bench.paper_encoder,
-    embedding=recipe.embedding,
-    corpus=corpus,
-  )
-  if row is None:
-    return {}
-  return row.cells
+SIMILARITY = ScoreTable(_similarity_recipes, _similarity_notes, _paper_row_name, is_papers=True)
+QNLI = ScoreTable(_qnli_recipes, _qnli_notes, _paper_row_name, is_papers=True)
+CALIBRATIONS = ScoreTable(_calibration_recipes, _notes_of_corpora, _paper_row_name, is_papers=True)
+TRANSFER = ScoreTable(_transfer_recipes, _transfer_notes, _transfer_name, baseline=lambda bench: RowRecipe(FIRST_LAST))

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.transformer.precisions import INT8
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
-from bert_flow_tf.io.text_table import markdown_table, one_line
+from bert_flow_tf.io.text_table import markdown_table, without_line_breaks
 
 OURS, PUBLISHED = "ours", "published"
 HIGHEST, NEAREST_0 = "the highest", "the nearest to 0"  # best cell of a column
@@ -205,7 +205,7 @@ class Table:
     for reason, number in reasons.items():
       notes.append(f"[{number}] {reason}")
     for text in notes:
-      lines += ["", one_line(text)]
+      lines += ["", without_line_breaks(text)]
     if self.about.get("command"):
       lines += ["", "```bash", self.about["command"], "```"]
     return "\n".join(lines) + "\n"

@@ -53,7 +53,7 @@ def test_numbers_are_no_sentences_and_ids_no_scores(file, name, content, message
   for read in (read_pairs, functools.partial(load_flow_corpus, task=None)):
     with pytest.raises(DataError, match=f"{message}.*names of the columns"):
       read(str(path))
-  for read in (records.read_pairs, client.read_pairs):
+  for read in (records.read_pairs, client.pairs_of_file):
     with pytest.raises(DataError, match=message):
       read(str(path))
 
@@ -73,7 +73,7 @@ def test_scores_without_names(file, content, scores):
   pairs, _ = read_pairs(path)
   np.testing.assert_array_equal(pairs.scores, scores)
   expected = list(zip(pairs.sentences_a, pairs.sentences_b, strict=True))
-  assert client.read_pairs(str(path)) == expected and expected[1] in [("A man.", "A dog."), ("A.", "B.")]
+  assert client.pairs_of_file(str(path)) == expected and expected[1] in [("A man.", "A dog."), ("A.", "B.")]
 
 
 def test_a_bad_first_record_and_a_first_line_that_is_no_header(file):
@@ -118,12 +118,12 @@ def test_json_lines_with_blank_lines_and_a_json_array(file):
   path = file(content, "a.jsonl")
   pairs, _ = read_pairs(path)
   assert (pairs.sentences_a, pairs.sentences_b) == (("a", "c"), ("b", "d"))
-  assert client.read_pairs(str(path)) == [("a", "b"), ("c", "d")]
+  assert client.pairs_of_file(str(path)) == [("a", "b"), ("c", "d")]
   for content in ('[{"sentence1": "a", "sentence2": "b"}]', '\ufeff\n[\n{"sentence1": "a",\n"sentence2": "b"}\n]\n'):
     path = str(file(content, "a.json"))
-    for read in (read_pairs, client.read_pairs, JobSettings(output_dir="x", column="sentence1").format_of):
+    for read in (read_pairs, client.pairs_of_file, JobSettings(output_dir="x", column="sentence1").format_of):
       with pytest.raises(DataError, match="JSON array; expected JSON lines"):
-        read([path] if read not in (read_pairs, client.read_pairs) else path)
+        read([path] if read not in (read_pairs, client.pairs_of_file) else path)
 
 
 def test_a_large_record(file):
@@ -133,7 +133,7 @@ def test_a_large_record(file):
       read(**{"data_dir" if read.func is load_task else "name": str(path)})
   assert len(load_task("custom", data_dir=path, max_record_bytes=1 << 21).splits["train"]) == 1
   assert len(load_flow_corpus(str(path), None, max_record_bytes=1 << 21).pairs) == 1
-  assert len(client.read_pairs(str(path), 1 << 21)) == 1
+  assert len(client.pairs_of_file(str(path), 1 << 21)) == 1
 
 
 @pytest.mark.parametrize(

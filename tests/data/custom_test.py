@@ -172,7 +172,7 @@ def test_a_file_means_the_same_in_every_format_and_command(tmp_path, name, caplo
   np.testing.assert_array_equal(pairs.scores, [3.5, np.nan])
   assert "1 pair with an empty sentence left out" in caplog.text and task.source.startswith("2 scored pairs")
   expected = [(a, b) for a, b, _ in ROWS]
-  assert list(map(tuple, records.read_pairs(str(path)).texts)) == expected == client.read_pairs(str(path))
+  assert list(map(tuple, records.read_pairs(str(path)).texts)) == expected == client.pairs_of_file(str(path))
   with rejected(ConfigError, "input"):
     JobSettings(output_dir="x").format_of([str(path)])
 

@@ -67,7 +67,7 @@ def fit(path, **arguments):
 
 
 OF_SENTENCES = (fit, corpus, search, dedupe, embed, queries)
-OF_PAIRS = (fit, corpus, records.read_pairs, client.read_pairs)
+OF_PAIRS = (fit, corpus, records.read_pairs, client.pairs_of_file)
 
 
 def frequencies(path):
@@ -161,7 +161,7 @@ def test_all_records_of_json_lines_decide_the_columns_of_pairs(file):
   path = file(write_lines(rows), "a.jsonl")
   texts = [["", ""], ["A.", ""], ["C.", "B."], ["D.", "E."]]
   assert records.read_pairs(path).texts == records.read_pairs(path, ["sentence1", "sentence2"]).texts == texts
-  assert client.read_pairs(path) == list(map(tuple, texts))
+  assert client.pairs_of_file(path) == list(map(tuple, texts))
   for pairs in (fit(path), corpus(path).pairs, fit(path, columns=["sentence1", "sentence2", "score"])):
     assert pairs.sentences_a == ("C.", "D.")
     np.testing.assert_array_equal(pairs.scores, [np.nan, 4])
@@ -211,7 +211,7 @@ def test_two_columns_that_may_be_of_a_pair_are_an_error(file):
       read(path)
   # A name as it is in the documentation is no rival; a score has no use for `score`.
   path = file("sentence1,Sentence 1,sentence2,score,SCORE\nA.,B.,C.,1,2\n", "a.csv")
-  assert records.read_pairs(path).texts == [["A.", "C."]] == [list(pair) for pair in client.read_pairs(path)]
+  assert records.read_pairs(path).texts == [["A.", "C."]] == [list(pair) for pair in client.pairs_of_file(path)]
   with rejected(DataError, "data_dir", match="columns score and SCORE may each be the score.* columns="):
     fit(path)
 

@@ -246,10 +246,12 @@ weights_sha256 :: FLOW OTHER TEXT
 max_seq_length :: FLOW --max_seq_length=10 TEXT
 12 dimensions :: FLOW --sentence_embedding_type=concat-top-2 --allow_other_encoder TEXT
 low_dim 2, now None :: FLOW --low_dim=-1 TEXT
---model :: MODEL --saved_model=@/saved/3 TEXT
---saved_model :: --saved_model=@/model TEXT
+error: --model: no use with saved_model :: --model=mini --saved_model=@/saved/3 TEXT
+error: --saved_model=@/model: :: --saved_model=@/model TEXT
 name one of its folders: 3 :: --saved_model=@/saved TEXT
---saved_model :: --saved_model=@/unsigned TEXT
+error: --saved_model=@/unsigned: :: --saved_model=@/unsigned TEXT
+error: --model=saved_model:@/unsigned: :: --model=saved_model:@/unsigned TEXT
+each --saved_model=@/saved/3 TEXT :: --sentence_embedding_type=avg --max_seq_length=9 --query_prompt=q
 shard_size 100, now 16384 :: MODEL TEXT --output_dir=@/plain
 embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
 --output_dir :: MODEL TEXT --output_dir=@/model

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.serving.client import Client, ServerError, make_client, read_pairs
+from bert_flow_tf.serving.client import Client, ServerError, make_client, pairs_of_file
 from bert_flow_tf.serving.signatures import SIGNATURES
 from tests.serving import rest
 from tests.testing import LIMIT_SECONDS, rejected
@@ -43,12 +43,12 @@ def check_error(server, pairs=(("a", "b"),), match=None, **arguments):
     client.similarities(list(pairs))
 
 
-def test_read_pairs(tmp_path, monkeypatch):
+def test_pairs_of_file(tmp_path, monkeypatch):
   path = tmp_path / "pairs.tsv"
   path.write_bytes("\ufeffone\ttwo\r\nthrée\t\n\tx".encode())
-  assert read_pairs(str(path)) == [("one", "two"), ("thrée", ""), ("", "x")]
+  assert pairs_of_file(str(path)) == [("one", "two"), ("thrée", ""), ("", "x")]
   monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\tb\n")))
-  assert read_pairs("-") == [("a", "b")]
+  assert pairs_of_file("-") == [("a", "b")]
 
 
 @pytest.mark.parametrize("content", [None, b"a\tb\nc\n", b"\xff\tb"], ids=["absent", "no tab", "not UTF-8"])
@@ -57,7 +57,7 @@ def test_bad_files(tmp_path, content):
   if content is not None:
     path.write_bytes(content)
   with rejected(DataError, "input"):
-    read_pairs(str(path))
+    pairs_of_file(str(path))
 
 
 @pytest.mark.parametrize("version", [None, 3])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.corpus.models import load_saved_model
 from bert_flow_tf.encoder.other import saved_model
 from bert_flow_tf.encoder.transformer.precisions import int8_error
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
@@ -183,8 +182,8 @@ def test_an_export_in_int8_is_rejected_where_nothing_computes_it(folders, tmp_pa
   folder = shutil.copytree(folders("write_callable"), tmp_path / "exported")
   (folder / "assets.extra").mkdir()
   (folder / "assets.extra" / "metadata.json").write_text('{"encoder": {"precision": "int8"}}')
-  with rejected(EncoderError, "saved_model", match="^saved_model=.*/exported: exported in int8, which needs"):
-    load_saved_model(str(folder))
+  with rejected(EncoderError, "model", match="^model=saved_model:.*/exported: exported in int8, which needs"):
+    SentenceModel.from_pretrained(f"saved_model:{folder}")
 
 
 def test_bad_folders_get_one_sentence(folders, tmp_path):
