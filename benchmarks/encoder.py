@@ -17,7 +17,7 @@ from absl import logging
 
 from benchmarks import measure
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
-from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
+from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.folder import FolderTokenizer, load_tokenizer

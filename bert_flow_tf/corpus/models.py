@@ -10,7 +10,7 @@ from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.vectors import VectorFolder
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.kinds import SAVED_MODEL
-from bert_flow_tf.encoder.sentence_encoder import load_encoder_of
+from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.settings import differences
@@ -68,7 +68,7 @@ def load_model_of(
   settings = {}
   if query_prompt is not None:
     settings["query_prompt"] = query_prompt
-  encoder, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
+  encoder, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
   if calibration_folder is None:
     calibration_folder = vectors.manifest.get("calibration", {}).get("folder")
   try:

@@ -176,7 +176,7 @@ def load_table_encoder(name: str, inputs: TableInputs) -> Any:
   vectors = WordVectors.from_file(os.path.expanduser(split_name(name)[1]), words)
   from bert_flow_tf.encoder.other.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
 
-  return WordEncoder(EncoderSettings.of(name), vectors)
+  return WordEncoder(EncoderSettings.of(name), vectors=vectors)
 
 
 def change_encoder(
