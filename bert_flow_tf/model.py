@@ -32,7 +32,7 @@ from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
-from bert_flow_tf.encoder.transformer.precisions import reject_int8
+from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow

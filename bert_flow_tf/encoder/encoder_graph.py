@@ -34,8 +34,8 @@ class EncoderGraph:
     return list(self._encoder.weights)
 
   def trainable_variables(self) -> list[tf.Variable]:
-    """Returns the weights that get gradients; none of a static encoder."""
-    if self._encoder.is_static or self._pooling is None:
+    """Returns the weights that get gradients; none of an encoder without blocks."""
+    if not self._encoder.num_hidden_layers or self._pooling is None:
       return []
     return self._encoder.trained_weights(self._pooling)
 

@@ -20,6 +20,7 @@ class Kind:
     help: description for the help text of a flag.
     default_pooling: its pooling if the encoder's files declare none.
     encoder_class: full name of the class of its encoders, which imports TensorFlow.
+    has_transformer: whether its encoders have a transformer.
     has_only_vectors: whether it gives vectors of whole texts, and has no files that this package knows.
   """
 
@@ -28,6 +29,7 @@ class Kind:
   help: str
   default_pooling: str
   encoder_class: str
+  has_transformer: bool = False
   has_only_vectors: bool = False
 
   @property
@@ -37,7 +39,7 @@ class Kind:
 
 
 _SENTENCE_ENCODER = "bert_flow_tf.encoder.sentence_encoder.SentenceEncoder"
-TRANSFORMER = Kind("", "NAME", "a transformer", DEFAULT_POOLING, _SENTENCE_ENCODER)
+TRANSFORMER = Kind("", "NAME", "a transformer", DEFAULT_POOLING, _SENTENCE_ENCODER, has_transformer=True)
 STATIC = Kind(
   "static:",
   "NAME",
@@ -73,6 +75,11 @@ def split_name(name: str) -> tuple[Kind, str]:
     if name.startswith(kind.prefix):
       return kind, name.removeprefix(kind.prefix)
   return TRANSFORMER, name
+
+
+def without_transformer(name: str) -> str:
+  """Returns the name of an encoder's word embeddings alone: "static:NAME"."""
+  return f"{STATIC.prefix}{name}"
 
 
 def encoder_label(name: str) -> str:

@@ -12,15 +12,16 @@ import pathlib
 from typing import NamedTuple
 
 from bert_flow_tf.encoder.checkpoints import google
-from bert_flow_tf.encoder.checkpoints.declared import Declared, read_declared
-from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
+from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embedding, read_declared, read_modules
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles
 from bert_flow_tf.encoder.checkpoints.google import GoogleWeights
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
-from bert_flow_tf.encoder.kinds import STATIC, split_name
-from bert_flow_tf.encoder.other import static_model
+from bert_flow_tf.encoder.kinds import STATIC, split_name, without_transformer
+from bert_flow_tf.encoder.other.static_model import read_static_model
+from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import LOADING, STATIC_MAX_SEQ_LENGTH, STATIC_TOKEN_WEIGHTS, EncoderSettings
 from bert_flow_tf.encoder.text.folder import load_tokenizer
@@ -29,12 +30,13 @@ from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.encoder.transformer.weights import share_weights
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.files import Json
+
+_MODEL2VEC = "model2vec"
 
 
 class EncoderParts(NamedTuple):
@@ -116,14 +118,14 @@ def read_encoder(
   if settings.token_weights is not None:
     parse_token_weights(settings.token_weights)  # before the long loading
   source = find_source(settings)
-  is_static_model = source.checkpoint is None and static_model.is_static_model(source.files)
+  is_static_model = _is_static_model(source)
   if is_static_model and source.kind is not STATIC:
     raise EncoderError(
-      f"model={source.name}: a static model, which has no transformer; give {STATIC.prefix}{source.name}", "model"
+      f"model={source.name}: a static model, which has no transformer; give {without_transformer(source.name)}", "model"
     )
   _check_settings(settings, source)
   if is_static_model:
-    return EncoderParts(*static_model.read_static_model(settings, source, fit))
+    return EncoderParts(*read_static_model(settings, source, fit))
   loaded = _read_model(settings, source)
   if fit is not None:
     checksum = checksum_of(loaded.model.weights)
@@ -138,6 +140,15 @@ def read_encoder(
   token_weights = settings.token_weights or loaded.declared.token_weights
   weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus, settings.number_weight)
   return EncoderParts(loaded, tokenizer, weights, settings)
+
+
+def _is_static_model(source):
+  """Returns whether the files are a static model's, of model2vec or sentence-transformers."""
+  if source.checkpoint is not None:
+    return False
+  if read_modules(source.files):
+    return find_static_embedding(source.files) is not None
+  return source.files.json(CONFIG).get("model_type") == _MODEL2VEC
 
 
 def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:

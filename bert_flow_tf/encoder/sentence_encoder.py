@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.loading import load_encoder, read_encoder
+from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.token_weights import TokenWeights
@@ -23,7 +24,7 @@ from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
 from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
 from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
-from bert_flow_tf.encoder.transformer.precisions import INT8, reject_int8
+from bert_flow_tf.encoder.transformer.number_formats import INT8, reject_int8
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
@@ -66,6 +67,7 @@ class SentenceEncoder(TextEncoder):
     tokenizer: the `SentenceTokenizer`.
     folder: folder of the tokenizer's files.
     loaded: the `LoadedModel`, with the files that it came from.
+    is_static: whether it has vectors of tokens and no transformer.
 
   Raises:
     EncoderError: `bert` is no TFBertModel, or has adapters or layers that the user added.
@@ -99,7 +101,7 @@ class SentenceEncoder(TextEncoder):
     config = self.bert.config
     self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
     self.word_size = config.word_size
-    self.has_pooler, self.is_static = self.bert.has_pooler, self.bert.is_static
+    self.has_pooler, self.is_static = self.bert.has_pooler, isinstance(self.bert, WordRows)
     self.is_bert = config.model_type == BERT and not self.is_static
     self._weights = _Weights(frozen=not bert.is_user_model, checksum=bert.weights_checksum)
     self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
@@ -214,8 +216,6 @@ class SentenceEncoder(TextEncoder):
   @property
   def weights(self) -> Sequence[tf.Variable]:
     """The variables on which embeddings are computed, in int8 its kernels."""
-    if self.is_static:
-      return self.bert.weights
     return self.bert.computed_weights
 
   def _cache_settings(self, pooling, max_seq_length):

@@ -71,7 +71,7 @@ class TokenEncoder(Protocol):
   """Parts of a `SentenceEncoder` that its graph and its Keras layer need."""
 
   name: str
-  is_static: bool
+  num_hidden_layers: int
   tokenizer: SentenceTokenizer
 
   @property
@@ -130,7 +130,6 @@ class TextEncoder(abc.ABC):
     word_size: width of the word embeddings, which ELECTRA and ALBERT widen; None without any.
     num_hidden_layers: number of transformer blocks.
     has_tokens: whether it cuts text into tokens, which have ids, weights and a largest number.
-    is_static: whether it has word rows and no transformer.
     has_pooler: whether it has weights for the pooled output.
     is_bert: whether it is a BERT, which checkpoints of TensorFlow 1 can hold.
     has_loaded_weights: False if its weights were trained since they were loaded.
@@ -148,7 +147,7 @@ class TextEncoder(abc.ABC):
   token_weights: TokenWeights | None = None
   word_size: int | None = None
   num_hidden_layers = 0
-  has_tokens = is_static = has_pooler = is_bert = False
+  has_tokens = has_pooler = is_bert = False
   has_loaded_weights = True
 
   def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.word_piece import repair_surrogates
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import Json, check_path, read_json

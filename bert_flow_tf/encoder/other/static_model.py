@@ -7,30 +7,28 @@ import dataclasses
 import functools
 import json
 import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tokenizers
 from safetensors import safe_open
 
-from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_model, find_static_embedding, read_modules
+from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_model, read_modules
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, failure
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.source import Source
 from bert_flow_tf.encoder.identity import FitSettings
+from bert_flow_tf.encoder.other.token_vectors import StaticModel
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import WORDPIECE, FolderTokenizer
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.files import Json
 
-_MODEL2VEC = "model2vec"
 _WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
 # Names of the vectors: in files of sentence-transformers, and in files of model2vec, which can have the others, too.
 _EMBEDDING_BAG, _EMBEDDINGS, _MAPPING, _TOKEN_WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
@@ -40,51 +38,6 @@ _MODEL2VEC_LENGTH = 512
 _EDGE = "[end of text]"
 _EDGES = 2
 _SAVE_AGAIN = "save or download the model again"
-
-
-class StaticModel(WordRows):
-  """Vector of each token, variable `word_embeddings` float32 [vocab, dim], of which plain means are made.
-
-  `normalizes`: whether a mean is divided by its length.
-  """
-
-  is_part = False
-
-  def __init__(self, rows: np.ndarray, normalizes: bool) -> None:
-    super().__init__(rows)
-    self.normalizes = normalizes
-
-  def __reduce__(self) -> Any:
-    """Returns what makes a copy of its own vectors."""
-    return type(self), (self.word_embeddings.numpy(), self.normalizes)
-
-  @property
-  def deciding_settings(self) -> Json:
-    """Settings that decide an embedding: "normalize", True if a mean is divided by its length."""
-    return {"normalize": self.normalizes}
-
-  @functools.cached_property
-  def rows(self) -> np.ndarray:
-    """The vectors as they are, float32 array of shape [vocab, dim]."""
-    return self.word_embeddings.numpy()
-
-  def embed(self, ids: Any, table: np.ndarray | None) -> np.ndarray:
-    """Returns embeddings of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, dim]."""
-    means = super().embed(ids, table)
-    if not self.normalizes:
-      return means
-    lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    return np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0)
-
-  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
-    """Returns the vectors of token ids, float32 [batch, seq_len, dim]."""
-    return tf.gather(self.word_embeddings, ids)
-
-  def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
-    """Returns embeddings [batch, dim] of means: divided by their lengths, if the model does so."""
-    if not self.normalizes:
-      return embeddings
-    return tf.math.divide_no_nan(embeddings, tf.norm(embeddings, axis=1, keepdims=True))
 
 
 class StaticTokenizer(FolderTokenizer):
@@ -123,13 +76,6 @@ class _Files(NamedTuple):
   # The file that lists the modules, or config.json; the kinds of modules behind the vectors.
   source: pathlib.Path
   modules: list[str]
-
-
-def is_static_model(files: EncoderFiles) -> bool:
-  """Returns whether a folder is one of model2vec or of a StaticEmbedding."""
-  if read_modules(files):
-    return find_static_embedding(files) is not None
-  return files.json(CONFIG).get("model_type") == _MODEL2VEC
 
 
 def read_static_model(
