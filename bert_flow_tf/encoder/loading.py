@@ -171,12 +171,15 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
     files = EncoderFiles(vocab_file.parent)
     weights = GoogleWeights(config_path, files, vocab_file.name, source.checkpoint, changes)
   if source.kind is not STATIC:
-    return LoadedModel(weights.transformer(), source.name, files, declared, source.revision)
+    declared_in = None
+    if declared.source:
+      declared_in = source.files
+    return LoadedModel(weights.transformer(), source.name, files, declared, declared_in, source.revision)
   length = STATIC_MAX_SEQ_LENGTH
   if declared.source:
     length = declared.max_seq_length
   declared = Declared(WORD_ROWS, length, lower_case_by=declared.lower_case_by, token_weights=STATIC_TOKEN_WEIGHTS)
-  return LoadedModel(WordRows(weights.word_embeddings()), source.name, files, declared, source.revision)
+  return LoadedModel(WordRows(weights.word_embeddings()), source.name, files, declared, revision=source.revision)
 
 
 def _with_activation(loaded, settings):

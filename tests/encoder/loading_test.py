@@ -59,6 +59,11 @@ def saved(folder):
   return folder
 
 
+def saved_with_declaration(folder):
+  save_encoder(SentenceEncoder.from_pretrained(nested(folder.with_name("before"))), folder)
+  return folder
+
+
 FOLDERS = {
   "transformers": (tiny.save_tiny, {"config.json", "tokenizer_config.json", "vocab.txt"}),
   "sentence-transformers": (
@@ -67,6 +72,7 @@ FOLDERS = {
   ),
   "sentence-transformers 6": (without_length, {"modules.json", "tokenizer_config.json", "vocab.txt"}),
   "with checksums": (saved, {"config.json", "tokenizer_config.json", "vocab.txt", "model.safetensors"}),
+  "with checksums of a declaration": (saved_with_declaration, {"modules.json", "1_Pooling/config.json", "vocab.txt"}),
   "google": (tf1_files.write_google, {"bert_config.json", "vocab.txt"}),
   "model2vec": (static_model_test.save, {"config.json"}),
   "StaticEmbedding": (static_model_test.save_static_embedding, {"modules.json", "config_sentence_transformers.json"}),

@@ -1,6 +1,7 @@
 """Declarations in the folder of an encoder: files of sentence-transformers, and the defaults without them."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 
 from absl import logging
@@ -17,9 +18,11 @@ from bert_flow_tf.io.files import Json
 _MODULES, _MODEL = "modules.json", "config_sentence_transformers.json"
 _KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _TRANSFORMERS = tuple(f"sentence_{kind}_config.json" for kind in _KINDS)
-_STATIC = "StaticEmbedding"
+_STATIC, _POOLING = "StaticEmbedding", "Pooling"
 _STATIC_FILES = (f"*_{_STATIC}/tokenizer.json", f"*_{_STATIC}/model.safetensors")
-SENTENCE_TRANSFORMERS = (_MODULES, _MODEL, *_TRANSFORMERS, "*_Pooling/config.json", *_STATIC_FILES)
+# Patterns of the files of a declaration.
+DECLARATION = (_MODULES, _MODEL, *_TRANSFORMERS, f"*_{_POOLING}/{CONFIG}")
+SENTENCE_TRANSFORMERS = (*DECLARATION, *_STATIC_FILES)
 # Tokens of a text without a declared limit; an encoder has fewer positions.
 _UNLIMITED = 2**31 - 1
 # Keys of a Transformer's configuration that decide embeddings, each with the values that are supported.
@@ -134,7 +137,7 @@ def read_declared(files: EncoderFiles) -> tuple[Declared, EncoderFiles]:
   # The first pooling counts; any other module than a normalization is not supported.
   embedding_type, unsupported, pools_prompt = "", "", True
   for kind, part in modules[1:]:
-    if kind == "Pooling" and not embedding_type:
+    if kind == _POOLING and not embedding_type:
       embedding_type, unsupported, pools_prompt = _declared_pooling(part)
     elif kind == "Normalize":
       logging.info("%s normalizes the embeddings; here they keep their length, with the same cosines", path)
@@ -161,6 +164,26 @@ def read_modules(files: EncoderFiles) -> list[tuple[str, EncoderFiles]]:
     path = files.folder / _MODULES
     raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again")
   return modules
+
+
+def declaration(files: EncoderFiles) -> dict[str, bytes]:
+  """Returns {name: content} of the declarations of a folder of sentence-transformers, for a folder with one encoder."""
+  # The Transformer has no folder of its own there.
+  contents, modules = {}, []
+  for number, (kind, part) in enumerate(read_modules(files)):
+    module = {**files.json(_MODULES, list)[number], "path": ""}
+    if number:
+      module["path"] = f"{number}_{kind}"
+    modules.append(module)
+    if kind == _POOLING:
+      contents[f"{number}_{kind}/{CONFIG}"] = part.content(CONFIG)
+    for name in _TRANSFORMERS:
+      if not number and part.has(name):
+        contents[name] = part.content(name)
+  if files.has(_MODEL):
+    contents[_MODEL] = files.content(_MODEL)
+  contents[_MODULES] = (json.dumps(modules, indent=2) + "\n").encode()
+  return contents
 
 
 def find_static_embedding(files: EncoderFiles) -> EncoderFiles | None:

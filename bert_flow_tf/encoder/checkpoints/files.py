@@ -51,7 +51,7 @@ class EncoderFiles:
 
   def has(self, name: str) -> bool:
     """Returns whether the folder has a file."""
-    return (self.folder / name).is_file()
+    return name in self._contents or (self.folder / name).is_file()
 
   def part(self, path: str) -> "EncoderFiles":
     """Returns the files of a folder in this folder, as 1_Pooling; itself for ""."""
@@ -94,8 +94,9 @@ class EncoderFiles:
 
   def _digest(self, path):
     """Returns the hexadecimal SHA-256 of a file of the folder."""
-    if path.parent == self.folder and path.name in _KEPT:
-      return hashlib.sha256(self.content(path.name)).hexdigest()
+    files = self.part(str(path.parent.relative_to(self.folder)))
+    if path.name in _KEPT or path.name in files._contents:
+      return hashlib.sha256(files.content(path.name)).hexdigest()
     return checksums.of_file(path)
 
   @functools.cached_property

@@ -16,6 +16,7 @@ class LoadedModel:
     name: the user's name for it.
     files: the files of its tokenizer.
     declared: pooling, length and letter case that its files declare.
+    declared_in: the files of the folder that declares them; None without a declaration.
     revision: commit of a model of the hub; None for others.
     is_user_model: whether it shares its variables with a model object of the user's.
     weights_checksum: SHA-256 of the weights, if it is known.
@@ -25,6 +26,7 @@ class LoadedModel:
   name: str
   files: EncoderFiles
   declared: Declared = dataclasses.field(default_factory=Declared)
+  declared_in: EncoderFiles | None = None
   revision: str | None = None
   is_user_model: bool = False
   weights_checksum: str | None = None

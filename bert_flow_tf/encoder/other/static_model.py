@@ -124,7 +124,7 @@ def read_static_model(
     weights = TokenWeights(UNIFORM, counts)
   else:
     weights.table *= counts
-  return LoadedModel(model, source.name, files, declared, source.revision), tokenizer, weights, settings
+  return LoadedModel(model, source.name, files, declared, revision=source.revision), tokenizer, weights, settings
 
 
 def _find_files(files: EncoderFiles) -> _Files:
