@@ -104,6 +104,32 @@ def test_a_named_encoder_of_the_fit_is_loaded_once_with_its_settings(settings, t
   np.testing.assert_array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
 
 
+def _word_vectors(folder):
+  folder.mkdir()
+  (folder / "words.txt").write_text("dog 1 0 2\ncat 0 1 1\ndogs 2 2 0\nb 1 1 0\n")
+  return folder
+
+
+@pytest.mark.parametrize(
+  ("write", "name", "settings"),
+  [
+    (tiny.save_tiny, "static:{}", {"token_weights": "uniform", "prompt": "a "}),
+    (static_model_test.save, "static:{}", {"prompt": "a "}),
+    (_word_vectors, "glove:{}/words.txt", {}),
+  ],
+)
+def test_a_named_encoder_of_the_fit_of_another_kind(write, name, settings, tmp_path):
+  folder = write(tmp_path / "encoder")
+  model = SentenceModel.from_pretrained(name.format(folder), **settings).fit(["dog", "cat b", "dogs b"], "mean")
+  model.save(tmp_path / "model")
+  folder.rename(tmp_path / "moved")
+  with opened_in(tmp_path / "moved") as counts:
+    loaded = SentenceModel.load(tmp_path / "model", model=name.format(tmp_path / "moved"))
+  assert set(counts.values()) <= {1}
+  assert loaded.identity.deciding() == model.identity.deciding()
+  np.testing.assert_array_equal(loaded.encode(TEXTS), model.encode(TEXTS))
+
+
 def test_another_encoder_has_its_own_settings(tmp_path):
   model = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "encoder")), max_seq_length=9, hidden_act="relu")
   model.fit(TEXTS, "soft-whitening").save(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""static.py: word rows in the place of a BERT, against NumPy on the matrix in the files."""
+"""token_vectors.py: word rows in the place of a BERT, against NumPy on the matrix in the files."""
 
 import numpy as np
 import pytest
