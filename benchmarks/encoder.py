@@ -17,13 +17,13 @@ from absl import logging
 
 from benchmarks import measure
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
-from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
+from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.folder import FolderTokenizer, load_tokenizer
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 
 OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")

@@ -28,10 +28,11 @@ from bert_flow_tf.encoder.identity import (
   read_identity,
   save_identity,
 )
+from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder_of
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
-from bert_flow_tf.encoder.transformer.precisions import reject_int8
+from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.flow.glow import Glow
@@ -207,7 +208,7 @@ class SentenceModel:
         identity = read_identity(values, where)
 
     # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
-    model, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
+    model, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
     try:
       loaded = cls(model, cache=cache, **arguments)
     except BertFlowError as error:

@@ -12,7 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
+from bert_flow_tf.encoder.pooling import DEFAULT_POOLING
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, quiet, runner

@@ -18,7 +18,7 @@ from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.encoder.transformer.precisions import reject_int8
+from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned

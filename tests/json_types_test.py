@@ -59,8 +59,7 @@ def _declaring(folder):
 
 def _declared(folder):
   """Reads all but the weights."""
-  declared, transformer = read_declared(folder)
-  files = EncoderFiles(transformer)
+  declared, files = read_declared(EncoderFiles(folder))
   tokenizer = load_tokenizer(files, "tiny", {"prompt": declared.choose_prompt(None, "tiny")})
   EncoderConfig(files.config)
   return [declared.max_seq_length, declared.unsupported, *tokenizer(TEXTS, 8)]

@@ -38,6 +38,8 @@ _ONLY_IN = {
   "fsspec": ("bert_flow_tf.io.storage",),
   "pyarrow": ("bert_flow_tf.data", "bert_flow_tf.vectors.shards"),
 }
+# Modules that import others by names in a table: of public names, of kinds of encoders, of commands.
+_BY_NAME = ("bert_flow_tf", "bert_flow_tf.encoder.loading", "run_scripts.bert_flow")
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
@@ -86,7 +88,7 @@ def imported(tree):
 def broken_rule(module, name):
   """Returns why `module` may not import `name`; None where it may."""
   if name == "?":
-    return None if module in ("bert_flow_tf", "run_scripts.bert_flow") else "a module named at run time"
+    return None if module in _BY_NAME else "a module named at run time"
   for package, places in _ONLY_IN.items():
     if is_in(name, [package]) and not is_in(module, places):
       return f"{package} is imported only in {', '.join(places)}"

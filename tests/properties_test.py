@@ -24,8 +24,8 @@ from bert_flow_tf.data.readers.binary import open_reader
 from bert_flow_tf.data.readers.lines import TextError, lines
 from bert_flow_tf.data.readers.text import CSV, JSONL, PARQUET, TSV, InputFormat
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.encoder.checkpoints import hugging_face
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary
+from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.other.word_vectors import WordVectors
 from bert_flow_tf.encoder.pooling import parse_pooling
@@ -85,7 +85,7 @@ def read_lines(data):
 
 def read_vocabulary(data):
   path = _file(data, "vocabulary/vocab.txt")
-  check_vocabulary(path, 30)
+  check_vocabulary(EncoderFiles(path.parent), path.name, 30)
   ids = load_tokenizer(path.parent)(["a dog.", "\u4e1c x"])
   assert all(row.dtype == np.int32 for row in ids)
 
@@ -142,8 +142,9 @@ def read_safetensors(data):
   if not folder.exists():
     tiny.save_tiny(folder)
   (folder / "model.safetensors").write_bytes(data)
-  for word_rows in (True, False):
-    hugging_face.load(EncoderFiles(folder), {}, word_rows)
+  weights = HuggingFaceWeights(EncoderFiles(folder), {})
+  weights.word_embeddings()
+  weights.transformer()
 
 
 def read_word_vectors(data):

@@ -10,7 +10,7 @@ import sys
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import BertFlowError, DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.beyond import FLOW, WHITENING, recipe_name

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_flow_tf.encoder.kinds import STATIC, split_name
+from bert_flow_tf.encoder.kinds import split_name, without_transformer
 from bert_flow_tf.errors import ConfigError
 
 
@@ -27,10 +27,10 @@ class Recipe:
     kind, _ = split_name(name)
     if kind.has_only_vectors:
       reason = "has a single embedding; leave recipe out and choose a calibration"
-    elif kind is STATIC and not self.static:
+    elif not kind.has_transformer and not self.static:
       reason = "has no transformer; use recipe=fast, or an encoder with a transformer"
-    elif self.static and kind is not STATIC:
-      return f"{STATIC.prefix}{name}"
+    elif self.static and kind.has_transformer:
+      return without_transformer(name)
     else:
       return name
     raise ConfigError(f"recipe={self.name}: {name} {reason}", argument="recipe")

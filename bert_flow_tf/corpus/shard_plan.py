@@ -88,7 +88,7 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
     raise ConfigError("input: missing; expected a file, as in --input=FILE or FILE alone", argument="input")
   paths: dict[str, None] = {}
   for pattern in patterns:
-    matches = storage.find(pattern)
+    matches = storage.find_files(pattern)
     if pattern and not matches and storage.is_local(pattern) and os.path.isdir(storage.absolute(pattern)):
       files = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
       expected = storage.expected_file(storage.absolute(pattern), files)

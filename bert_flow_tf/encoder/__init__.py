@@ -5,8 +5,8 @@ compute import TensorFlow, so they are imported from their modules; `bert_flow_t
 
 Files and folders in reading order (BUILD has the order of imports):
 
-    sentence_encoder     SentenceEncoder: loads every kind of encoder; the place to begin
-    transformer_encoder  a transformer, or its word rows alone, as an encoder
+    loading              the loader: from a name to an encoder of its kind; the place to begin
+    sentence_encoder     SentenceEncoder: a transformer, or its word rows alone, as an encoder
     text_encoder         TextEncoder, the base of all encoders: `encode`, cache, identity
     kinds                kinds of encoders, by the first part of their names
     settings             EncoderSettings: flags, keywords and identity derive from its fields

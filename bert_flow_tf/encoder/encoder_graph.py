@@ -1,42 +1,11 @@
 """Embedding of text inside a TensorFlow graph, with gradients."""
 
-from collections.abc import Sequence
-from typing import Protocol
-
 import tensorflow as tf
 
 from bert_flow_tf.encoder.graph.normalizers import NoGraphForm
 from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
-
-
-class EncoderOfTokens(Protocol):
-  """Parts of a `TransformerEncoder` that its graph needs; see there."""
-
-  is_static: bool
-  tokenizer: SentenceTokenizer
-
-  @property
-  def max_tokens(self) -> int:
-    """Largest number of tokens of a text."""
-
-  @property
-  def weights(self) -> Sequence[tf.Variable]:
-    """All weights."""
-
-  def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
-    """Returns the weights that an embedding depends on."""
-
-  def pooled_batch(
-    self,
-    ids: tf.Tensor,
-    mask: tf.Tensor,
-    pooling: Pooling,
-    *,
-    packed: bool = True,
-  ) -> tf.Tensor:
-    """Returns embeddings of ids and mask int32 [n, seq_len], float32 [n, dim]."""
+from bert_flow_tf.encoder.text_encoder import TokenEncoder
 
 
 class EncoderGraph:
@@ -48,7 +17,7 @@ class EncoderGraph:
 
   takes_ids = True
 
-  def __init__(self, encoder: EncoderOfTokens, pooling: Pooling | None, max_seq_length: int):
+  def __init__(self, encoder: TokenEncoder, pooling: Pooling | None, max_seq_length: int):
     self._encoder, self._pooling, self.max_seq_length = encoder, pooling, max_seq_length
     self.without_text: str | None = None
     try:
@@ -65,8 +34,8 @@ class EncoderGraph:
     return list(self._encoder.weights)
 
   def trainable_variables(self) -> list[tf.Variable]:
-    """Returns the weights that get gradients; none of a static encoder."""
-    if self._encoder.is_static or self._pooling is None:
+    """Returns the weights that get gradients; none of an encoder without blocks."""
+    if not self._encoder.num_hidden_layers or self._pooling is None:
       return []
     return self._encoder.trained_weights(self._pooling)
 

@@ -3,11 +3,20 @@
 import abc
 import dataclasses
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from absl import logging
 
-from bert_flow_tf.encoder.settings import DECIDING, SAVED, EncoderSettings, absent_values, keywords
+from bert_flow_tf.encoder.settings import (
+  DECIDING,
+  LOADING,
+  PER_ENCODER,
+  SAVED,
+  EncoderSettings,
+  absent_values,
+  keywords,
+)
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import archive
 from bert_flow_tf.io import settings as settings_lib
@@ -175,6 +184,67 @@ class VectorsIdentity(_Identity):
 
   def __str__(self) -> str:
     return f"vectors of {self.vectors_of!r}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FitSettings:
+  """Settings of the encoder of a fit, for an encoder that the user names.
+
+  Attributes:
+    weights_sha256: hexadecimal SHA-256 of the weights of the encoder of the fit.
+    settings: settings with which the encoder of the fit is loaded, in whatever folder it is.
+  """
+
+  weights_sha256: str
+  settings: EncoderSettings
+
+  def choose(self, settings: EncoderSettings, weights_sha256: str) -> EncoderSettings:
+    """Returns the settings of the fit for weights of the fit, else `settings`."""
+    if weights_sha256 == self.weights_sha256:
+      return self.settings
+    return settings
+
+
+class FitArguments(NamedTuple):
+  """Keywords of the encoder of a calibration that is loaded: the user's, and those of the fit in place of missing ones.
+
+  Attributes:
+    loading: keywords of `SentenceEncoder.from_pretrained`.
+    loading_of_fit: these, for an encoder that turns out to be the encoder of the fit.
+    pooling: sentence_embedding_type, max_seq_length and low_dim, and keywords that are no settings.
+  """
+
+  loading: Json
+  loading_of_fit: Json
+  pooling: Json
+
+
+def resolve(identity: _Identity | None, given: Mapping[str, object], is_named: bool) -> FitArguments:
+  """Returns the keywords of the encoder of a fit, with the `given` keywords in place of the identity's.
+
+  `is_named`: whether the user names the encoder. Its files decide some settings then, and it has its own revision;
+  without a name, a hub model is loaded at the commit of the identity.
+  """
+  of_fit: Json = {}
+  if isinstance(identity, EncoderIdentity):
+    of_fit = identity.settings.saved()
+  if given.get("token_weights") == "uniform":
+    for keyword in ("frequency_corpus", "number_weight"):  # only idf has a use for them
+      of_fit.pop(keyword, None)
+  if is_named:
+    of_fit.pop("revision", None)
+  of_encoder = dict(of_fit)
+  if is_named:
+    for keyword in of_fit.keys() & keywords(PER_ENCODER):
+      del of_encoder[keyword]
+  of_fit |= given
+  of_encoder |= given
+  loading = EncoderSettings().arguments(LOADING).keys()
+  return FitArguments(
+    loading={keyword: value for keyword, value in of_encoder.items() if keyword in loading},
+    loading_of_fit={keyword: value for keyword, value in of_fit.items() if keyword in loading},
+    pooling={keyword: value for keyword, value in of_encoder.items() if keyword not in loading},
+  )
 
 
 def has_identity(folder: str | os.PathLike) -> bool:

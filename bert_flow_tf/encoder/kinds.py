@@ -4,10 +4,8 @@ import dataclasses
 import os
 import pathlib
 
-from bert_flow_tf.encoder.pooling import OUTPUT, WORD_ROWS
+from bert_flow_tf.encoder.pooling import DEFAULT_POOLING, OUTPUT, WORD_ROWS
 
-# Of encoders whose files declare none.
-DEFAULT_POOLING = "avg-first-last"
 # Names of an encoder's folder within an experiment's folder.
 _OWN_FOLDERS = ("encoder", "model")
 
@@ -21,6 +19,8 @@ class Kind:
     rest: the other part, for messages: "FOLDER".
     help: description for the help text of a flag.
     default_pooling: its pooling if the encoder's files declare none.
+    encoder_class: full name of the class of its encoders, which imports TensorFlow.
+    has_transformer: whether its encoders have a transformer.
     has_only_vectors: whether it gives vectors of whole texts, and has no files that this package knows.
   """
 
@@ -28,6 +28,8 @@ class Kind:
   rest: str
   help: str
   default_pooling: str
+  encoder_class: str
+  has_transformer: bool = False
   has_only_vectors: bool = False
 
   @property
@@ -36,18 +38,32 @@ class Kind:
     return f"{self.prefix}{self.rest}"
 
 
-TRANSFORMER = Kind("", "NAME", "a transformer", DEFAULT_POOLING)
+_SENTENCE_ENCODER = "bert_flow_tf.encoder.sentence_encoder.SentenceEncoder"
+TRANSFORMER = Kind("", "NAME", "a transformer", DEFAULT_POOLING, _SENTENCE_ENCODER, has_transformer=True)
 STATIC = Kind(
   "static:",
   "NAME",
   "for the word embeddings of one of these without its transformer, which is much faster, or for a static model of "
   "model2vec or sentence-transformers",
   WORD_ROWS,
+  _SENTENCE_ENCODER,
 )
 SAVED_MODEL = Kind(
-  "saved_model:", "FOLDER", "for a TensorFlow SavedModel from text to vectors", OUTPUT, has_only_vectors=True
+  "saved_model:",
+  "FOLDER",
+  "for a TensorFlow SavedModel from text to vectors",
+  OUTPUT,
+  "bert_flow_tf.encoder.other.saved_model.SavedModelEncoder",
+  has_only_vectors=True,
 )
-WORD_VECTORS = Kind("glove:", "FILE", "for averages of word vectors", "avg", has_only_vectors=True)
+WORD_VECTORS = Kind(
+  "glove:",
+  "FILE",
+  "for averages of word vectors",
+  "avg",
+  "bert_flow_tf.encoder.other.word_encoder.WordEncoder",
+  has_only_vectors=True,
+)
 # The kinds whose names have a prefix.
 PREFIXED = (STATIC, SAVED_MODEL, WORD_VECTORS)
 HELP = "; ".join(f"{kind.form} {kind.help}" for kind in PREFIXED)
@@ -59,6 +75,11 @@ def split_name(name: str) -> tuple[Kind, str]:
     if name.startswith(kind.prefix):
       return kind, name.removeprefix(kind.prefix)
   return TRANSFORMER, name
+
+
+def without_transformer(name: str) -> str:
+  """Returns the name of an encoder's word embeddings alone: "static:NAME"."""
+  return f"{STATIC.prefix}{name}"
 
 
 def encoder_label(name: str) -> str:

@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.loading import load_encoder
 from bert_flow_tf.encoder.text.word_piece import pad_batch
+from bert_flow_tf.encoder.text_encoder import TokenEncoder
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
-from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.flow.keras import Layer, as_output_shape, check_dense, is_symbolic, name_scope, registered, weights_on
 
@@ -31,7 +32,7 @@ class EncoderLayer(Layer):
 
   def __init__(
     self,
-    encoder: TransformerEncoder,
+    encoder: TokenEncoder,
     pooling: pooling_lib.Pooling,
     max_seq_length: int,
     trainable: bool,
@@ -58,7 +59,7 @@ class EncoderLayer(Layer):
     # TensorFlow's checkpoints find the variables here. Variables that do not change the embedding are saved in a graph,
     # but they are not weights of the layer.
     self._model = tf.__internal__.tracking.AutoTrackable()
-    self._model.weights = encoder.bert.weights
+    self._model.weights = encoder.variables
     self.trainable = trainable  # the weights', too, which Keras 3 changes only together with the layer's
     self.built = True
 
@@ -68,7 +69,7 @@ class EncoderLayer(Layer):
 
   def get_config(self) -> dict[str, Any]:
     """Returns the layer's arguments, and the encoder's identity; an own model's is a NotImplementedError."""
-    if self._encoder.loaded.is_user_model:
+    if self._encoder.is_user_model:
       raise NotImplementedError(
         f"'{self.name}': a .keras or .h5 file names the encoder, and a model object of your own has no name to load it "
         "by; save the weights (save_weights), or a SavedModel (tf.saved_model.save)"
@@ -85,7 +86,7 @@ class EncoderLayer(Layer):
     """
     identity = EncoderIdentity.from_dict(config["encoder"], "saved layer")
     try:
-      encoder = TransformerEncoder.load(identity.loading_settings())
+      encoder: Any = load_encoder(identity.loading_settings())
     except (ConfigError, EncoderError) as error:
       raise EncoderError(f"saved layer: its encoder '{identity.name}' cannot be loaded: {error}") from error
     if encoder.tokenizer.checksum != identity.tokenizer_sha256:

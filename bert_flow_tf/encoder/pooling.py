@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 WORD_ROWS = "word-rows"
 # Pooling of encoders that give vectors themselves; no BERT has it.
 OUTPUT = "output"
+# Pooling of encoders whose files declare none.
+DEFAULT_POOLING = "avg-first-last"
 _SHARE = 0.6
 # Parameters of names: N is a number of blocks, S a share, which may be left out.
 _PARAMETERS = {"-N": "-([1-9][0-9]*)", "-S": r"(?:-(0\.[0-9]{1,4}))?"}

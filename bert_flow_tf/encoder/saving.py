@@ -1,5 +1,6 @@
 """Writing of an encoder as a Hugging Face folder, atomically; flag `model` and PyTorch's models load it."""
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from bert_flow_tf.encoder.checkpoints.declared import DECLARATION, declaration
 from bert_flow_tf.encoder.checkpoints.files import SAVED_BY_TRANSFORMERS, TOKENIZER_CONFIG
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
@@ -25,7 +27,11 @@ _VOCABULARIES = ("vocab.txt", "tokenizer.json")
 
 
 def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
-  """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here."""
+  """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here.
+
+  The pooling, length, prompts and number of dimensions that a folder of sentence-transformers declares are declared
+  again. Settings that were given when it was loaded, as a precision, are no part of the folder.
+  """
   encoder.check_has_transformer("be saved")
   folder = check_path(folder, "folder").resolve()
   architecture = encoder.bert.config.architecture
@@ -39,7 +45,9 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   tokenizer |= encoder.loaded.files.json(TOKENIZER_CONFIG)
   # Otherwise the new folder's name and files would decide some of them.
   tokenizer |= encoder.tokenizer.settings | encoder.tokenizer.specials
-  tensors, vocabulary = _tensors(encoder.bert), encoder.tokenizer.files()
+  tensors, small_files = _tensors(encoder.bert), encoder.tokenizer.files()
+  if encoder.loaded.declared_in is not None:
+    small_files = small_files | declaration(encoder.loaded.declared_in)
   for name, tensor in tensors.items():
     if not np.isfinite(tensor).all():
       raise EncoderError(f"{name}: not finite, so it is not saved; lower learning_rate")
@@ -48,11 +56,12 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
     _check_place(folder)
     with replaced_folder(folder) as temporary:
       _write_json(temporary / "tokenizer_config.json", tokenizer)
-      for name, content in vocabulary.items():
+      for name, content in small_files.items():
+        (temporary / name).parent.mkdir(exist_ok=True)
         (temporary / name).write_bytes(content)
       save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
       names = ["tokenizer_config.json", WEIGHTS]
-      names += vocabulary
+      names += small_files
       _write_json(temporary / "config.json", checksums.sealed(config, temporary, names))
   except (OSError, SafetensorError) as error:
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
@@ -79,7 +88,8 @@ def _check_place(folder: str | os.PathLike) -> None:
   names = [folder.name]
   if folder.is_dir():
     names = sorted(path.name for path in folder.iterdir())
-  others = [name for name in names if name not in _ALWAYS + _VOCABULARIES]
+  ours = (*_ALWAYS, *_VOCABULARIES, *(pattern.partition("/")[0] for pattern in DECLARATION))
+  others = [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
   missing = set(_ALWAYS).difference(names)
   if others or (names and (missing or not set(_VOCABULARIES).intersection(names))):
     raise EncoderError(

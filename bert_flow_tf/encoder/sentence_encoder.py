@@ -1,23 +1,54 @@
-"""The encoder of sentences that a user loads, and its form as a Keras layer."""
+"""SentenceEncoder, the encoder that a user loads: a transformer, or its word rows alone."""
 
+import dataclasses
+import functools
 import os
-from typing import TYPE_CHECKING, Any
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
-from bert_flow_tf.encoder.kinds import SAVED_MODEL, WORD_VECTORS, split_name
+import numpy as np
+import tensorflow as tf
+
+from bert_flow_tf.encoder import pooling as pooling_lib
+from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
+from bert_flow_tf.encoder.identity import FitSettings
+from bert_flow_tf.encoder.kinds import split_name
+from bert_flow_tf.encoder.loading import load_encoder, read_encoder
+from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import LOADING, PER_ENCODER, EncoderSettings, keywords
-from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.encoder.text.token_weights import TokenWeights
+from bert_flow_tf.encoder.text.unread import knows, unread
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
+from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
+from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
-from bert_flow_tf.encoder.transformer.precisions import INT8
-from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
+from bert_flow_tf.encoder.transformer.number_formats import INT8, reject_int8
+from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.files import Json
+from bert_flow_tf.io.forks import check_not_forked
+from bert_flow_tf.progress import Progress
 
-if TYPE_CHECKING:  # imported where it is used: most encoders are no layers, and need no Keras
+if TYPE_CHECKING:  # imported where they are used: most encoders need neither TensorFlow Text nor Keras
+  from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
 
 
-class SentenceEncoder(TransformerEncoder):
+@dataclasses.dataclass
+class _Weights:
+  """State of the weights of an encoder and of its copies with other prompts.
+
+  `frozen`: whether they never change. `checksum`: of the weights as they were loaded, as far as it is known.
+  """
+
+  frozen: bool
+  checksum: str | None = None
+
+
+class SentenceEncoder(TextEncoder):
   """BERT, or another transformer, that turns sentences into embeddings u, the flow's input.
 
       encoder = SentenceEncoder.from_pretrained("mini")
@@ -36,10 +67,44 @@ class SentenceEncoder(TransformerEncoder):
     tokenizer: the `SentenceTokenizer`.
     folder: folder of the tokenizer's files.
     loaded: the `LoadedModel`, with the files that it came from.
+    is_static: whether it has vectors of tokens and no transformer.
 
   Raises:
     EncoderError: `bert` is no TFBertModel, or has adapters or layers that the user added.
   """
+
+  has_tokens = True
+
+  def __init__(
+    self,
+    bert: Any,
+    tokenizer: Any,
+    token_weights: TokenWeights | None = None,
+    settings: EncoderSettings | None = None,
+  ) -> None:
+    self.settings = settings or EncoderSettings()
+    if not isinstance(bert, LoadedModel):
+      from bert_flow_tf.encoder.user_model import convert_user_model
+
+      bert, tokenizer = convert_user_model(bert, tokenizer)
+    self.loaded: LoadedModel = bert
+    self.bert = bert.model
+    self.name, self.revision, self.declared = bert.name, bert.revision, bert.declared
+    self.folder = bert.files.folder
+    self.tokenizer: SentenceTokenizer = tokenizer
+    if self.settings.prompt is not None:
+      self.tokenizer = tokenizer.with_prompt(self.settings.prompt)
+    self.truncate_dim = self.declared.truncate_dim
+    if self.settings.truncate_dim is not None:
+      self.truncate_dim = self.settings.truncate_dim or None
+    self.token_weights = token_weights
+    config = self.bert.config
+    self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
+    self.word_size = config.word_size
+    self.has_pooler, self.is_static = self.bert.has_pooler, isinstance(self.bert, WordRows)
+    self.is_bert = config.model_type == BERT and not self.is_static
+    self._weights = _Weights(frozen=not bert.is_user_model, checksum=bert.weights_checksum)
+    self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
   @classmethod
   def from_pretrained(cls, name: str | os.PathLike, **arguments: Any) -> TextEncoder:
@@ -60,6 +125,173 @@ class SentenceEncoder(TransformerEncoder):
       EncoderError: it does not exist, is damaged or is not a BERT.
     """
     return load_encoder(EncoderSettings.of(name, **arguments))
+
+  @classmethod
+  def load(cls, settings: EncoderSettings, fit: FitSettings | None = None, do_lower_case: bool | None = None) -> Self:
+    """Loads a transformer, or word rows, of settings; see `read_encoder`.
+
+    Raises:
+      ConfigError, EncoderError: see `from_pretrained`; EncoderError also for an encoder of another kind.
+    """
+    return cls(*read_encoder(settings, fit, do_lower_case))
+
+  @property
+  def prompt(self) -> str:  # type: ignore[override]
+    """Text that is put before each sentence."""
+    return self.tokenizer.prompt
+
+  def with_prompt(self, prompt: str) -> Self:
+    """Returns an encoder on the same weights that puts another text before each sentence; "" for none."""
+    if prompt == self.prompt:
+      return self
+    self.declared.check_prompt(prompt)
+    encoder = object.__new__(type(self))
+    vars(encoder).update(vars(self), tokenizer=self.tokenizer.with_prompt(prompt))
+    return encoder
+
+  def __getstate__(self) -> Json:
+    """Returns the state without graphs and devices; a copy in another process traces its graphs again."""
+    state = dict(vars(self))
+    for name in ("_functions", "_strategy", "_replicas", "characters"):
+      state.pop(name, None)
+    return state
+
+  def __setstate__(self, state: dict[str, Any]) -> None:
+    vars(self).update(state)
+    self.compute_in(self.precision, self._weights.frozen)
+
+  def compute_in(self, precision: str, frozen: bool) -> None:
+    """Sets the precision of the dense layers; `frozen`: whether the weights never change."""
+    check_not_forked(EncoderError)
+    if not frozen:
+      fixed = "the weights are fixed, so it cannot be trained, nor be a Keras layer, nor be made of a model object"
+      reject_int8(precision, fixed)
+    if self._weights.frozen and not frozen:
+      self._weights.checksum = self.weights_checksum  # before a training
+    self.precision, self._weights.frozen = precision, frozen
+    self._functions: dict[Pooling, Callable] = vars(self).get("_functions", {})
+    self._functions.clear()  # of copies with other prompts, too
+    if not self.is_static:
+      self.bert.compute_in(precision, frozen)
+    # Devices with a copy of the weights, which embed together: of the strategy in whose scope the weights were created.
+    self._strategy, self._replicas = getattr(self.bert.weights[0], "distribute_strategy", None), 1
+    if self._strategy is not None:
+      count = self._strategy.num_replicas_in_sync
+      if len(self._strategy.extended.worker_devices) == count:
+        self._replicas = count
+
+  @property
+  def weights_checksum(self) -> str:
+    """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
+    if not self._weights.frozen:
+      return checksum_of(self.bert.weights)
+    if self._weights.checksum is None:
+      self._weights.checksum = checksum_of(self.bert.weights)
+    return self._weights.checksum
+
+  @property
+  def has_loaded_weights(self) -> bool:  # type: ignore[override]
+    """False if its weights were trained since they were loaded; a user's model has no other weights."""
+    return self._weights.frozen or self.loaded.is_user_model or self.weights_checksum == self._weights.checksum
+
+  def is_saved_in(self, folder: pathlib.Path) -> None:
+    """Takes a folder, in which `save_encoder` wrote its weights, as the place that it is loaded from."""
+    self.name, self.folder, self._weights.checksum = str(folder), folder, self.weights_checksum
+
+  @property
+  def deciding_settings(self) -> Json:
+    """Settings of config.json that change embeddings and no weight."""
+    return self.bert.deciding_settings
+
+  @property
+  def is_user_model(self) -> bool:
+    """Whether it shares its variables with a model object of the user's."""
+    return self.loaded.is_user_model
+
+  @property
+  def variables(self) -> list[tf.Variable]:
+    """All weights, float32 variables."""
+    return self.bert.weights
+
+  @property
+  def weights(self) -> Sequence[tf.Variable]:
+    """The variables on which embeddings are computed, in int8 its kernels."""
+    return self.bert.computed_weights
+
+  def _cache_settings(self, pooling, max_seq_length):
+    settings = super()._cache_settings(pooling, max_seq_length)
+    if self.precision == INT8:  # the CPU decides it
+      settings["largest_of_kernels"] = largest_of_kernels()
+    return settings
+
+  def count_params(self) -> int:
+    """Returns the number of weights."""
+    return sum(weight.shape.num_elements() for weight in self.bert.weights)
+
+  def tf1_variables(self) -> dict[str, np.ndarray]:
+    """Returns {name in Google's checkpoints: float32 array} of every weight."""
+    from bert_flow_tf.encoder.checkpoints import tf1_names
+
+    self.check_has_transformer("be saved or converted as a BERT")
+    if not self.is_bert:
+      kind = self.bert.config.architecture.name
+      raise EncoderError(
+        f"model={self.name}: a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a {kind}", "model"
+      )
+    return {tf1_names.of_keras(bare_name(weight)): weight.numpy() for weight in self.bert.weights}
+
+  def check_has_transformer(self, purpose: str) -> None:
+    """Raises EncoderError for a static encoder; `purpose`: what it cannot do, "be trained"."""
+    if self.is_static:
+      full = "a BERT, as mini"
+      if self.bert.is_part:
+        _, full = split_name(self.name)
+      raise EncoderError(f"model={self.name}: word rows without a transformer cannot {purpose}; use {full}", "model")
+
+  def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
+    """Returns the weights that an embedding depends on, float32 variables, which may change from now on."""
+    if self._weights.frozen:
+      self.compute_in(self.precision, frozen=False)
+    if pooling.kind == "words":
+      return [self.bert.word_embeddings]
+    return self.bert.trained_weights(pooling.blocks, pooling.kind == "cls")
+
+  @property
+  def max_tokens(self) -> int:
+    """Largest number of tokens of a text: of positions that have an embedding."""
+    if self.is_static:
+      return STATIC_MAX_SEQ_LENGTH
+    return int(self.bert.config.max_position_embeddings) - self.bert.config.first_position
+
+  def check_max_seq_length(self, max_seq_length: int | None) -> int:
+    """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
+    # A position without an embedding would read beyond the table.
+    limit = self.max_tokens
+    if max_seq_length is None:
+      max_seq_length = min(self.declared.max_seq_length, limit)
+    if not is_integer(max_seq_length, 3) or max_seq_length > limit:
+      expected = f"an integer from 3 (a token between [CLS] and [SEP]) to {limit}, the positions of '{self.name}'"
+      raise EncoderError(f"max_seq_length={max_seq_length!r}: expected {expected}", argument="max_seq_length")
+    return int(max_seq_length)
+
+  def pooling(self, sentence_embedding_type: str | Pooling | None = None) -> Pooling:
+    """Returns the pooling of a `sentence_embedding_type` for this model; a Pooling is returned as it is.
+
+    None is the one that the encoder's files declare, or avg-first-last; word-rows if the encoder is static.
+    """
+    if isinstance(sentence_embedding_type, Pooling):
+      return sentence_embedding_type
+    argument, name = "sentence_embedding_type", sentence_embedding_type
+    if name is None:
+      name = self.declared.pooling()
+    if self.is_static and name != pooling_lib.WORD_ROWS:
+      problem = f"'{self.name}' has no transformer whose output it could pool; expected {pooling_lib.WORD_ROWS}"
+      raise ConfigError(f"{argument}={name}: {problem}", argument)
+    pooling = pooling_lib.parse_pooling(name, self.num_hidden_layers)
+    if pooling.kind == "cls" and not self.has_pooler:
+      problem = f"'{self.name}' has no weights for the pooled output; use an average, as avg-first-last"
+      raise EncoderError(f"{argument}=cls: {problem}", argument)
+    return pooling
 
   def as_layer(
     self,
@@ -91,75 +323,136 @@ class SentenceEncoder(TransformerEncoder):
     self.compute_in(self.precision, frozen=False)
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
 
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "EncoderGraph":
+    """See the base class."""
+    from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
-def load_encoder(settings: EncoderSettings) -> TextEncoder:
-  """Loads the encoder of the settings, of the kind that its name says; see `SentenceEncoder.from_pretrained`."""
-  if settings.precision == INT8:
-    largest_of_kernels()  # an error here comes before the long loading
-  kind, _ = split_name(settings.encoder_name)
-  if kind is SAVED_MODEL:
-    from bert_flow_tf.encoder.other.saved_model import SavedModelEncoder
+    return EncoderGraph(self, pooling, max_seq_length)
 
-    return SavedModelEncoder(settings)
-  if kind is WORD_VECTORS:
-    from bert_flow_tf.encoder.other.word_encoder import WordEncoder
+  def embed_batch(
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    pooling: str | Pooling,
+    dropout_seed: tf.Tensor | None = None,
+  ) -> tf.Tensor:
+    """Returns embeddings, float32 [batch, dim], of ids and mask, int32 [batch, seq_len]; also inside a tf.function.
 
-    return WordEncoder(settings)
-  return SentenceEncoder.load(settings)
+    No gradient flows into the encoder. `dropout_seed`, int32 [2], is for BERT's dropout, which the published code uses
+    while it fits the flow (flag `encoder_dropout`); None for no dropout.
+    """
+    return tf.stop_gradient(self.pooled_batch(ids, mask, pooling, dropout_seed))
 
+  def pooled_batch(
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    pooling: str | Pooling,
+    dropout_seed: tf.Tensor | None = None,
+    packed: bool = True,
+  ) -> tf.Tensor:
+    """Returns the embeddings of `embed_batch`; gradients flow into BERT.
 
-def load_encoder_of(
-  identity: EncoderIdentity | VectorsIdentity | None,
-  where: str,
-  model: str | TextEncoder | None = None,
-  cache_dir: str | os.PathLike | None = None,
-  **settings: Any,
-) -> tuple[TextEncoder, dict[str, Any]]:
-  """Loads the encoder that an identity at `where` names, or `model`; `settings` replace the identity's.
+    `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
+    """
+    pooling = self.pooling(pooling)
+    hidden_states: Any = ()
+    pooled_output = None
+    if not self.is_static:
+      first_token = pooling.kind in ("cls", "token")
+      hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, first_token)
+    weights, word_rows = mask, None
+    if self.token_weights is not None:
+      weights = self.token_weights.of(ids, mask)
+    if pooling.reads_words:
+      word_rows = self.bert.word_rows(ids, widened=pooling.kind == "mix")
+    embeddings = pooling.pool(hidden_states, weights, pooled_output, word_rows)
+    if self.is_static:
+      embeddings = self.bert.finish(embeddings)
+    return embeddings[:, : self.truncate_dim]
 
-  Returns the encoder, and the arguments sentence_embedding_type, max_seq_length and low_dim as far as they are known.
-  """
-  # First the settings of the fit, then the user's in their place.
-  arguments: dict[str, Any] = {}
-  name: Any = model
-  if isinstance(identity, EncoderIdentity):
-    arguments = identity.settings.saved()
-    name = model or identity.name
-  if name is None:
-    message = f"{where}: fitted on {identity or 'an unknown encoder'}; name the encoder, as model=mini"
-    if identity is not None:
-      message += ", with allow_other_encoder=True"
-    raise EncoderError(message, "folder")
-  # The files of another model decide some settings; without one, a hub model is loaded at the commit of the identity.
-  fit_settings = {}
-  if model is not None:
-    for keyword in arguments.keys() & keywords(PER_ENCODER):
-      fit_settings[keyword] = arguments.pop(keyword)
-  if settings.get("token_weights") == "uniform":
-    for keyword in ("frequency_corpus", "number_weight"):  # only idf has a use for them
-      arguments.pop(keyword, None)
-  arguments |= settings
-  loading_keywords = EncoderSettings().arguments(LOADING).keys() & arguments.keys()
-  loading = {keyword: arguments.pop(keyword) for keyword in loading_keywords}
-  if isinstance(model, TextEncoder):
-    loaded = model.settings.arguments(LOADING)
-    for keyword in loaded.keys() & settings.keys():
-      if settings[keyword] != loaded[keyword]:
-        message = f"{keyword}={settings[keyword]}: the encoder is already loaded, with {loaded[keyword]}"
-        raise ConfigError(message, keyword)
-    return model, arguments
-  try:
-    encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **loading)
-    # The encoder of the fit, in whatever folder, is loaded with the settings of the fit.
-    if model and isinstance(identity, EncoderIdentity) and encoder.weights_checksum == identity.weights_sha256:
-      del fit_settings["revision"]
-      fit_settings |= loading
-      if not fit_settings.items() <= encoder.settings.arguments(LOADING).items():
-        encoder = SentenceEncoder.from_pretrained(name, cache_dir=cache_dir, **fit_settings)
-    return encoder, arguments
-  except EncoderError as error:
-    if model is not None:
-      raise
-    reason = str(error).partition("; expected ")[0]  # the user did not give the name
-    message = f"{where}: its encoder cannot be loaded; give its folder, with model=FOLDER ({reason})"
-    raise EncoderError(message, "folder") from error
+  def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
+    """See the base class."""
+    return knows(self.tokenizer, texts, self.check_max_seq_length(max_seq_length))
+
+  def unread(
+    self,
+    texts: Sequence[str],
+    sentence_embedding_type: str | Pooling | None = None,
+    max_seq_length: int | None = None,
+    reads_all_pieces: bool = False,
+  ) -> list[str]:
+    """See the base class."""
+    weights = None
+    # Hidden states depend on all pieces, whatever the weights of their mean.
+    if self.pooling(sentence_embedding_type).kind == "words" and not reads_all_pieces:
+      weights = np.ones(self.tokenizer.vocab_size, np.float32)
+      if self.token_weights is not None:
+        weights = self.token_weights.table
+      if self.is_static:  # some models have tokens whose vectors are zeros
+        weights = weights * self.bert.rows.any(axis=1)[: len(weights)]
+    return unread(self.tokenizer, texts, self.check_max_seq_length(max_seq_length), weights)
+
+  def _embed_texts(self, texts, pooling, max_seq_length, batch_size, progress):
+    """Returns embeddings of n texts, float32 [n, dim]."""
+    ids = self.tokenizer(texts, max_seq_length)
+    if self.token_weights is not None:
+      self.token_weights.warn_of_text(ids)
+    return self.embed_ids(ids, pooling, batch_size, progress)
+
+  def embed_ids(
+    self,
+    ids: Sequence[np.ndarray],
+    sentence_embedding_type: str | Pooling | None = None,
+    batch_size: int = 64,
+    progress: Progress | None = None,
+  ) -> np.ndarray:
+    """Returns embeddings of n int32 arrays [seq_len] as `tokenizer` gives them, float32 [n, dim], without cache."""
+    pooling = self.pooling(sentence_embedding_type)
+    progress = progress or Progress(len(ids), show=False)
+    if self.is_static:
+      table = None
+      if self.token_weights is not None:
+        table = self.token_weights.table
+      progress.update(len(ids))
+      return self.bert.embed(ids, table)[:, : self.truncate_dim]
+    check_not_forked(EncoderError)
+    # The longest come first, so that a batch that is too large fails at once.
+    embed = self._function(pooling)
+    embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
+    order = np.argsort([-len(row) for row in ids], kind="stable")
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
+    start = 0
+    while start < len(ids):
+      # A batch for each device; the last of all batches may go to several.
+      parts, batches = [], []
+      while len(parts) < self._replicas and start < len(ids):
+        count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
+        parts.append(order[start : start + count])
+        batches.append(pad_batch([ids[i] for i in parts[-1]], self.tokenizer.pad_id))
+        start += count
+      batches += batches[-1:] * (self._replicas - len(batches))
+      for part, values in zip(parts, embed(batches), strict=False):
+        embeddings[part] = values.numpy()
+        progress.update(len(part))
+    return embeddings
+
+  def _function(self, pooling):
+    """Returns `embed_batch` of a batch for each device as a graph.
+
+    It is traced once for all shapes, without the blocks that the pooling ignores.
+    """
+    if pooling not in self._functions:
+      spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
+      embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
+
+      @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
+      def embed(batches):
+        if len(batches) == 1:
+          return [embed_on_replica(*batches[0])]
+        dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
+        return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
+
+      # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
+      self._functions[pooling] = embed.get_concrete_function()
+    return self._functions[pooling]

@@ -13,7 +13,7 @@ from typing import Any
 from bert_flow_tf.encoder import kinds
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
 from bert_flow_tf.encoder.transformer.activations import ACTIVATIONS
-from bert_flow_tf.encoder.transformer.precisions import PRECISIONS
+from bert_flow_tf.encoder.transformer.number_formats import PRECISIONS
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
 

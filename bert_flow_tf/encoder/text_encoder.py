@@ -16,11 +16,12 @@ from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
-from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.characters import CharacterTable
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.files import Json
@@ -66,6 +67,52 @@ class TextGraph(Protocol):
     """Makes what a SavedModel of the graph needs, besides its variables, a part of a module that is to be saved."""
 
 
+class TokenEncoder(Protocol):
+  """Parts of a `SentenceEncoder` that its graph and its Keras layer need."""
+
+  name: str
+  num_hidden_layers: int
+  tokenizer: SentenceTokenizer
+
+  @property
+  def is_user_model(self) -> bool:
+    """See `SentenceEncoder`."""
+
+  @property
+  def max_tokens(self) -> int:
+    """See `SentenceEncoder`."""
+
+  @property
+  def variables(self) -> Sequence[tf.Variable]:
+    """See `SentenceEncoder`."""
+
+  @property
+  def weights(self) -> Sequence[tf.Variable]:
+    """See `SentenceEncoder`."""
+
+  def dim(self, sentence_embedding_type: Pooling) -> int:
+    """See `TextEncoder`."""
+
+  def identity(self, sentence_embedding_type: Pooling, max_seq_length: int) -> EncoderIdentity:
+    """See `TextEncoder`."""
+
+  def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
+    """See `SentenceEncoder`."""
+
+  def embed_batch(self, ids: tf.Tensor, mask: tf.Tensor, pooling: Pooling) -> tf.Tensor:
+    """See `SentenceEncoder`."""
+
+  def pooled_batch(
+    self,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    pooling: Pooling,
+    dropout_seed: tf.Tensor | None = None,
+    packed: bool = True,
+  ) -> tf.Tensor:
+    """See `SentenceEncoder`."""
+
+
 class TextEncoder(abc.ABC):
   """Encoder of sentences: the base of transformers and static encoders, of SavedModels and of word vectors.
 
@@ -83,7 +130,6 @@ class TextEncoder(abc.ABC):
     word_size: width of the word embeddings, which ELECTRA and ALBERT widen; None without any.
     num_hidden_layers: number of transformer blocks.
     has_tokens: whether it cuts text into tokens, which have ids, weights and a largest number.
-    is_static: whether it has word rows and no transformer.
     has_pooler: whether it has weights for the pooled output.
     is_bert: whether it is a BERT, which checkpoints of TensorFlow 1 can hold.
     has_loaded_weights: False if its weights were trained since they were loaded.
@@ -101,12 +147,20 @@ class TextEncoder(abc.ABC):
   token_weights: TokenWeights | None = None
   word_size: int | None = None
   num_hidden_layers = 0
-  has_tokens = is_static = has_pooler = is_bert = False
+  has_tokens = has_pooler = is_bert = False
   has_loaded_weights = True
 
   def __repr__(self) -> str:
     sizes = f"num_hidden_layers={self.num_hidden_layers}, hidden_size={self.hidden_size}"
     return f"{type(self).__name__}({self.name!r}, {sizes}, precision={self.precision!r})"
+
+  @classmethod
+  @abc.abstractmethod
+  def load(cls, settings: EncoderSettings, fit: FitSettings | None = None) -> Self:
+    """Loads the encoder of settings, whose name is of this kind.
+
+    `fit`: settings in their place, if the weights are those of a fit.
+    """
 
   @property
   @abc.abstractmethod

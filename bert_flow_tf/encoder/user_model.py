@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder.checkpoints import files as files_lib
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
-from bert_flow_tf.encoder.checkpoints.loading import LoadedModel
+from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.encoder.transformer import architectures
@@ -29,7 +29,7 @@ _PACKAGES = ("transformers", "tf_keras")
 _MERGE = "adapters and layers of your own cannot be used: merge them into the weights"
 
 
-def parts_of(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer]:
+def convert_user_model(model: Any, tokenizer: Any) -> tuple[LoadedModel, SentenceTokenizer]:
   """Returns the two parts for a TFBertModel, which is not changed, and a tokenizer or its folder.
 
   Raises:

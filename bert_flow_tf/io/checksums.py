@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 KEY = "sha256"
@@ -28,13 +28,21 @@ def sealed(
   return {**others, KEY: sums}
 
 
-def verified(values: object, folder: str | os.PathLike | None = None) -> dict[str, Any]:
-  """Returns the values of a JSON file without checksums; ValueError if a checksum differs, also of a folder's file."""
+def verified(
+  values: object,
+  folder: str | os.PathLike | None = None,
+  digest: Callable[[pathlib.Path], str] | None = None,
+) -> dict[str, Any]:
+  """Returns the values of a JSON file without checksums; ValueError if a checksum differs, also of a folder's file.
+
+  `digest`: function in place of `of_file`, for files whose content is known.
+  """
+  digest = digest or of_file
   if not isinstance(values, dict):
     raise ValueError(f"expected an object, got {json.dumps(values)[:40]}")
   others = {name: value for name, value in values.items() if name != KEY}
   sums = values.get(KEY, {})
-  if not isinstance(sums, dict) or not all(isinstance(digest, str) for digest in sums.values()):
+  if not isinstance(sums, dict) or not all(isinstance(checksum, str) for checksum in sums.values()):
     raise ValueError(f"expected checksums by the names of files as {KEY}, got {str(sums)[:60]}")
   if _VALUES in sums and sums[_VALUES] != of_values(others):
     raise ValueError("its values do not have their checksum")
@@ -45,7 +53,7 @@ def verified(values: object, folder: str | os.PathLike | None = None) -> dict[st
       continue
     if not pathlib.Path(folder, name).is_file():
       raise ValueError(f"{name} is missing")
-    if sums[name] != of_file(pathlib.Path(folder, name)):
+    if sums[name] != digest(pathlib.Path(folder, name)):
       raise ValueError(f"{name} does not have its checksum")
   return others
 

@@ -32,7 +32,7 @@ def absolute(path: str) -> str:
   return path.rstrip("/")
 
 
-def find(pattern: str) -> list[str]:
+def find_files(pattern: str) -> list[str]:
   """Returns the sorted paths of the files that match a glob; `**` matches folders at any depth.
 
   Names that begin with _ or . are left out, as of the files that Spark and other programs put next to their output,
@@ -116,7 +116,7 @@ def expected_file(folder: str, expected: str) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[IO[bytes]]:
+def create_file(path: str) -> Iterator[IO[bytes]]:
   """Yields a file to write to, which gets its name, and is on the disk, when the block ends without an error."""
   if is_local(path):
     with files.writing(path) as file:

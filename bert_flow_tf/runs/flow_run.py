@@ -14,7 +14,8 @@ from bert_flow_tf.calibration.saving import saved_calibrations
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.kinds import DEFAULT_POOLING, encoder_label, public_name
+from bert_flow_tf.encoder.kinds import encoder_label, public_name
+from bert_flow_tf.encoder.pooling import DEFAULT_POOLING
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.controls import task_controls

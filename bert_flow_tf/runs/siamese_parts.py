@@ -50,7 +50,7 @@ class SiameseParts:
   def load(self, name: str, to_be_trained: bool = False) -> None:
     """Loads the encoder, and makes flow and classifier, with the variables that are in the encoder's checkpoint."""
     settings, labels = self.settings, self.task.labels
-    name = prefix_of(name)
+    name = checkpoint_prefix(name)
     encoder = self.load_encoder(name, to_be_trained and not settings.frozen)
     width = encoder.dim(self.embedding.sentence_embedding_type)
     flow = None
@@ -137,7 +137,7 @@ class SiameseParts:
     write_training_checkpoint(folder, step, self.encoder, flow, self.classifier)
 
 
-def prefix_of(name: str) -> str:
+def checkpoint_prefix(name: str) -> str:
   """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
   folder = pathlib.Path(name)
   is_folder = name not in MODEL_NAMES and folder.is_dir() and is_tf1_folder(folder)

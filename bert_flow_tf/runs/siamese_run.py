@@ -26,7 +26,7 @@ from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import TaskRecord
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder, print_results
-from bert_flow_tf.runs.siamese_parts import SiameseParts, prefix_of
+from bert_flow_tf.runs.siamese_parts import SiameseParts, checkpoint_prefix
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import step_of
 from bert_flow_tf.training.fit_rows import find_embeddings
@@ -123,7 +123,7 @@ class SiameseRun:
     if self._task.labels or before in (None, self.parts.encoder.weights_checksum):
       return None
     try:
-      encoder = self.parts.load_encoder(prefix_of(self._embedding.encoder_name))
+      encoder = self.parts.load_encoder(checkpoint_prefix(self._embedding.encoder_name))
     except BertFlowError as error:  # an evaluation later on, for which the trained encoder is enough
       logging.warning("no scores before the training: %s", error)
       return None

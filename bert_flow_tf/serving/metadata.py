@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_text
 from bert_flow_tf.serving.settings import CARD, METADATA

@@ -11,7 +11,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps
 from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 

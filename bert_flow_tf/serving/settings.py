@@ -5,7 +5,7 @@ import importlib.util
 import os
 import re
 
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.io.settings import Settings, setting
 

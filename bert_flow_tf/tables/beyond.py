@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import TARGET
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS

@@ -17,7 +17,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.readers.lines import lines
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.kinds import STATIC, encoder_label, split_name
+from bert_flow_tf.encoder.kinds import encoder_label, split_name, without_transformer
 from bert_flow_tf.encoder.other.word_vectors import WordVectors, wanted_words
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import DataError
@@ -176,7 +176,7 @@ def load_table_encoder(name: str, inputs: TableInputs) -> Any:
   vectors = WordVectors.from_file(os.path.expanduser(split_name(name)[1]), words)
   from bert_flow_tf.encoder.other.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
 
-  return WordEncoder(EncoderSettings.of(name), vectors)
+  return WordEncoder(EncoderSettings.of(name), vectors=vectors)
 
 
 def change_encoder(
@@ -187,7 +187,7 @@ def change_encoder(
   from bert_flow_tf.encoder.text.token_weights import make_token_weights
 
   if static:
-    return _load_bert(f"{STATIC.prefix}{encoder.name}", settings, token_weights)
+    return _load_bert(without_transformer(encoder.name), settings, token_weights)
   if precision:  # kernels are read again, to be rounded
     return _load_bert(encoder.name, dataclasses.replace(settings, precision=precision), token_weights)
   weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)

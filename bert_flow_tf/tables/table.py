@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json

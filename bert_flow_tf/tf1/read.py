@@ -64,7 +64,7 @@ def write_folders(
     max_input_chars_per_word=max_input_chars_per_word,
   )
   with replaced_folder(output_path) as writing:
-    save_encoder(SentenceEncoder.load(settings, do_lower_case), writing / ENCODER)
+    save_encoder(SentenceEncoder.load(settings, do_lower_case=do_lower_case), writing / ENCODER)
     encoder = SentenceEncoder.load(EncoderSettings.of(str(writing / ENCODER)))
     encoder.name = str(output_path / ENCODER)  # the name in identities and messages
     identity = None
@@ -75,7 +75,7 @@ def write_folders(
       part.encoder = identity
       part.save(writing / name)
     written = _read_back(names, encoder, writing)
-    tf1_names.check_names(written, names[ENCODER] + names[FLOW] + names[CLASSIFIER], checkpoint.prefix)
+    tf1_names.check_variables(written, names[ENCODER] + names[FLOW] + names[CLASSIFIER], checkpoint.prefix)
     for name, array in written.items():
       # float32 holds every value of a half-precision checkpoint.
       if checkpoint.read_weight(name, array.shape).tobytes() != array.tobytes():
@@ -119,7 +119,7 @@ def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, li
     else:
       names[ENCODER].append(name)
   expected = tf1_names.bert_shapes(config, pooler=tf1_names.has_pooler(shapes))
-  tf1_names.check_names(names[ENCODER], expected, checkpoint.prefix)
+  tf1_names.check_variables(names[ENCODER], expected, checkpoint.prefix)
   for name, shape in expected.items():
     checkpoint.check_shape(name, shape)
   return names, left_out

@@ -8,8 +8,8 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text_encoder import TextEncoder
-from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.task_scores import Embeddings
@@ -111,7 +111,7 @@ class FitSentences:
   def flow_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs | SentencePairsWithDropout:
     """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
     pairs = self.pairs
-    if self._encoder_dropout and isinstance(self._encoder, TransformerEncoder):
+    if self._encoder_dropout and isinstance(self._encoder, SentenceEncoder):
       arguments = self._fitted_for.settings.pooling_arguments()
       return SentencePairsWithDropout(self._encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
     embeddings = find_embeddings(pairs, self._cached)

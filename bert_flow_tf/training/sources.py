@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.combined import Scale
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.encoder.transformer_encoder import TransformerEncoder
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.pipeline import TokenPairs
@@ -177,7 +177,7 @@ class SentencePairsWithDropout:
 
   def __init__(
     self,
-    encoder: TransformerEncoder,
+    encoder: SentenceEncoder,
     sentences_a: Sequence[str],
     sentences_b: Sequence[str],
     sentence_embedding_type: str,

@@ -24,7 +24,7 @@ def load_model_of(
   `model` and `calibration_folder`: name or folder of the same encoder, and folder of the same calibration; None for the
   manifest's, as `query_prompt`. An EncoderError says what differs.
   """
-  from bert_flow_tf.encoder.sentence_encoder import load_encoder_of
+  from bert_flow_tf.encoder.loading import load_fitted_encoder
   from bert_flow_tf.model import SentenceModel
 
   where = f"vectors={vectors.folder}"
@@ -32,7 +32,7 @@ def load_model_of(
   settings = {}
   if query_prompt is not None:
     settings["query_prompt"] = query_prompt
-  encoder, arguments = load_encoder_of(identity, where, model, cache_dir, **settings)
+  encoder, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
   if calibration_folder is None:
     calibration_folder = vectors.manifest.get("calibration", {}).get("folder")
   try:

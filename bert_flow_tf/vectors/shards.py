@@ -143,7 +143,7 @@ class ShardFolder:
   @contextlib.contextmanager
   def _writing(self, name, sizes):
     """Yields a file to write to; adds its size to {name: bytes}."""
-    with storage.writing(f"{self.folder}/{name}") as file:
+    with storage.create_file(f"{self.folder}/{name}") as file:
       yield file
       sizes[name] = file.tell()
 
@@ -172,7 +172,7 @@ def read_sealed(folder, name):
 def write_sealed(folder: str, name: str, values: dict[str, object], names: Sequence[str] = ()) -> None:
   """Writes JSON values with the checksums of them, and of the files `names`."""
   sealed = checksums.sealed(values, folder, names)
-  with storage.writing(f"{folder}/{name}") as file:
+  with storage.create_file(f"{folder}/{name}") as file:
     file.write((json.dumps(sealed, indent=1) + "\n").encode("utf-8", "backslashreplace"))
 
 

@@ -9,10 +9,11 @@ import transformers
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from bert_flow_tf import SentenceEncoder
+from bert_flow_tf import SentenceEncoder, SentenceModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
+from tests.encoder.checkpoints.declared_test import POOLING, TRANSFORMER, declare, modes
 
 pytestmark = pytest.mark.packages
 
@@ -63,6 +64,32 @@ def test_case_that_a_name_decided_is_saved(tmp_path):
   assert not encoder.tokenizer.do_lower_case
   save_encoder(encoder, tmp_path / "encoder")
   assert not SentenceEncoder.from_pretrained(tmp_path / "encoder").tokenizer.do_lower_case
+
+
+@pytest.mark.parametrize("place", ["", "0_Transformer"])
+def test_what_a_folder_declares_is_saved(tmp_path, place):
+  tiny.save_tiny(tmp_path / "source" / place)
+  modules = ((place, TRANSFORMER), ("pooling", POOLING), ("2_Normalize", "sentence_transformers.models.Normalize"))
+  (tmp_path / "source/pooling").mkdir()
+  prompts = {"prompts": {"query": "a ", "document": "b "}, "default_prompt_name": "document", "truncate_dim": 5}
+  declare(tmp_path / "source", modes("cls_token"), modules, **prompts)
+  shutil.copytree(tmp_path / "source/1_Pooling", tmp_path / "source/pooling", dirs_exist_ok=True)
+  model = SentenceModel.from_pretrained(str(tmp_path / "source"))
+  shutil.rmtree(tmp_path / "source")
+  for _ in range(2):  # a folder that was saved here is replaced
+    save_encoder(model.encoder, tmp_path / "saved")
+    loaded = SentenceModel.from_pretrained(str(tmp_path / "saved"))
+    expected = {**model.identity.to_dict(), "name": str(tmp_path / "saved")}
+    assert loaded.identity.to_dict() == expected
+    assert (expected["sentence_embedding_type"], expected["max_seq_length"], expected["prompt"]) == (
+      "cls-token",
+      7,
+      "b ",
+    )
+    model = loaded
+  (tmp_path / "saved/1_Pooling/config.json").write_text(json.dumps(modes("mean_tokens")))
+  with pytest.raises(EncoderError, match=r"1_Pooling/config\.json does not have its checksum"):
+    SentenceModel.from_pretrained(str(tmp_path / "saved"))
 
 
 def test_only_a_saved_encoder_is_replaced(tmp_path):

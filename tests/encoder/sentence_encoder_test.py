@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, load_task
-from bert_flow_tf.encoder.sentence_encoder import load_encoder_of
+from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
@@ -119,7 +119,7 @@ def test_accents_are_kept_if_the_user_says_so(tmp_path, given):
   assert (with_accent.tolist() == without.tolist()) is (given is not False)  # an uncased model strips them
   identity = encoder.identity()
   assert identity.settings.strip_accents is given
-  loaded, _ = load_encoder_of(identity, "here")
+  loaded, _ = load_fitted_encoder(identity, "here")
   assert loaded.tokenizer.checksum == encoder.tokenizer.checksum
 
 

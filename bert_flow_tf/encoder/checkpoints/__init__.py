@@ -2,10 +2,10 @@
 
 Files, in the order in which to read them:
 
-    loading        the model of an encoder, from whatever files its settings name; the place to begin
     source         finds the files by the encoder's name: packaged, in a folder, in the hub's cache
     files          EncoderFiles: the small files of a folder, read once and checked
     declared       pooling, length and prompts that files of sentence-transformers declare
+    loaded_model   a model, with the files that it came from
     hugging_face   weights of safetensors and HDF5 files
     google         Google's folders of a TensorFlow 1 checkpoint
     tf1            checkpoints of TensorFlow 1

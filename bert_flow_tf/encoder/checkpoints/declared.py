@@ -1,14 +1,13 @@
 """Declarations in the folder of an encoder: files of sentence-transformers, and the defaults without them."""
 
 import dataclasses
-import pathlib
+import json
 from collections.abc import Mapping
 
 from absl import logging
 
-from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, read_json
-from bert_flow_tf.encoder.kinds import DEFAULT_POOLING
-from bert_flow_tf.encoder.pooling import DECLARED_NAMES
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, EncoderFiles
+from bert_flow_tf.encoder.pooling import DECLARED_NAMES, DEFAULT_POOLING
 from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer, is_text
@@ -19,9 +18,11 @@ from bert_flow_tf.io.files import Json
 _MODULES, _MODEL = "modules.json", "config_sentence_transformers.json"
 _KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _TRANSFORMERS = tuple(f"sentence_{kind}_config.json" for kind in _KINDS)
-_STATIC = "StaticEmbedding"
+_STATIC, _POOLING = "StaticEmbedding", "Pooling"
 _STATIC_FILES = (f"*_{_STATIC}/tokenizer.json", f"*_{_STATIC}/model.safetensors")
-SENTENCE_TRANSFORMERS = (_MODULES, _MODEL, *_TRANSFORMERS, "*_Pooling/config.json", *_STATIC_FILES)
+# Patterns of the files of a declaration.
+DECLARATION = (_MODULES, _MODEL, *_TRANSFORMERS, f"*_{_POOLING}/{CONFIG}")
+SENTENCE_TRANSFORMERS = (*DECLARATION, *_STATIC_FILES)
 # Tokens of a text without a declared limit; an encoder has fewer positions.
 _UNLIMITED = 2**31 - 1
 # Keys of a Transformer's configuration that decide embeddings, each with the values that are supported.
@@ -124,19 +125,20 @@ class Declared:
       logging.info("%s: truncate_dim %s is declared", self.source, self.truncate_dim)
 
 
-def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
-  """Returns a folder's declaration, and the folder of BERT's files: `folder`, or a part, such as 0_Transformer."""
-  path, kinds = folder / _MODULES, read_modules(folder)
-  if not kinds:
-    return Declared(), folder
-  first, transformer = kinds[0]
-  if first != "Transformer" or not transformer.is_dir():
-    raise EncoderError(f"{path}: the first module is {first} in {transformer}, expected the folder of a Transformer")
+def read_declared(files: EncoderFiles) -> tuple[Declared, EncoderFiles]:
+  """Returns a folder's declaration, and BERT's files: `files`, or those of a part, such as 0_Transformer."""
+  path, modules = files.folder / _MODULES, read_modules(files)
+  if not modules:
+    return Declared(), files
+  first, transformer = modules[0]
+  if first != "Transformer" or not transformer.folder.is_dir():
+    message = f"the first module is {first} in {transformer.folder}, expected the folder of a Transformer"
+    raise EncoderError(f"{path}: {message}")
   # The first pooling counts; any other module than a normalization is not supported.
   embedding_type, unsupported, pools_prompt = "", "", True
-  for kind, place in kinds[1:]:
-    if kind == "Pooling" and not embedding_type:
-      embedding_type, unsupported, pools_prompt = _declared_pooling(place / "config.json")
+  for kind, part in modules[1:]:
+    if kind == _POOLING and not embedding_type:
+      embedding_type, unsupported, pools_prompt = _declared_pooling(part)
     elif kind == "Normalize":
       logging.info("%s normalizes the embeddings; here they keep their length, with the same cosines", path)
     else:
@@ -144,39 +146,60 @@ def read_declared(folder: pathlib.Path) -> tuple[Declared, pathlib.Path]:
   if not embedding_type:
     embedding_type, unsupported = DEFAULT_POOLING, unsupported or "no pooling"
   declared = Declared(embedding_type, source=str(path), unsupported=unsupported, pools_prompt=pools_prompt)
-  declared = dataclasses.replace(declared, **declared_of_model(folder))
+  declared = dataclasses.replace(declared, **declared_of_model(files))
   return _with_transformer(declared, transformer), transformer
 
 
-def read_modules(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-  """Returns the kinds and folders of the modules of a folder of sentence-transformers; [] for other folders."""
-  path = folder / _MODULES
-  if not path.is_file():
+def read_modules(files: EncoderFiles) -> list[tuple[str, EncoderFiles]]:
+  """Returns the kinds and files of the modules of a folder of sentence-transformers; [] for other folders."""
+  if not files.has(_MODULES):
     return []
-  modules = read_json(path, list)
+  modules = []
   try:
-    kinds = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in modules]
+    for module in files.json(_MODULES, list):
+      modules.append((module["type"].rsplit(".", 1)[-1], files.part(module["path"])))
   except (AttributeError, KeyError, TypeError):
-    kinds = []
-  if not kinds:
+    modules = []
+  if not modules:
+    path = files.folder / _MODULES
     raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again")
-  return kinds
+  return modules
 
 
-def find_static_embedding(folder: pathlib.Path) -> pathlib.Path | None:
-  """Returns the folder of the StaticEmbedding of a folder of sentence-transformers; None for other folders."""
-  modules = read_modules(folder)
+def declaration(files: EncoderFiles) -> dict[str, bytes]:
+  """Returns {name: content} of the declarations of a folder of sentence-transformers, for a folder with one encoder."""
+  # The Transformer has no folder of its own there.
+  contents, modules = {}, []
+  for number, (kind, part) in enumerate(read_modules(files)):
+    module = {**files.json(_MODULES, list)[number], "path": ""}
+    if number:
+      module["path"] = f"{number}_{kind}"
+    modules.append(module)
+    if kind == _POOLING:
+      contents[f"{number}_{kind}/{CONFIG}"] = part.content(CONFIG)
+    for name in _TRANSFORMERS:
+      if not number and part.has(name):
+        contents[name] = part.content(name)
+  if files.has(_MODEL):
+    contents[_MODEL] = files.content(_MODEL)
+  contents[_MODULES] = (json.dumps(modules, indent=2) + "\n").encode()
+  return contents
+
+
+def find_static_embedding(files: EncoderFiles) -> EncoderFiles | None:
+  """Returns the files of the StaticEmbedding of a folder of sentence-transformers; None for other folders."""
+  modules = read_modules(files)
   if modules and modules[0][0] == _STATIC:
     return modules[0][1]
   return None
 
 
-def _declared_pooling(path):
-  """Returns the declaration of a 1_Pooling/config.json.
+def _declared_pooling(files):
+  """Returns the declaration of a folder 1_Pooling.
 
   The sentence_embedding_type and "", or the default and the unsupported part; and whether it reads a prompt's tokens.
   """
-  values = read_json(path)
+  path, values = files.folder / CONFIG, files.json(CONFIG, required=True)
   # Newer versions name the modes; the others have a flag for each.
   modes = values.get("pooling_mode") or []
   if isinstance(modes, str):
@@ -194,11 +217,9 @@ def _declared_pooling(path):
   return DEFAULT_POOLING, f"the pooling {name}", pools_prompt
 
 
-def declared_of_model(folder: pathlib.Path) -> Json:
+def declared_of_model(files: EncoderFiles) -> Json:
   """Returns the prompts and the truncate_dim of a config_sentence_transformers.json as fields of `Declared`."""
-  path, values = folder / _MODEL, {}
-  if path.is_file():
-    values = read_json(path)
+  path, values = files.folder / _MODEL, files.json(_MODEL)
   prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
   texts = {}
   if isinstance(prompts, dict):
@@ -216,12 +237,10 @@ def declared_of_model(folder: pathlib.Path) -> Json:
   return {"prompts": texts, "prompt": texts.get(default, ""), "truncate_dim": truncate_dim}
 
 
-def _with_transformer(declared, folder):
+def _with_transformer(declared, files):
   """Returns a declaration with the length and the letter case that the folder of a Transformer declares."""
   for name in _TRANSFORMERS:
-    path, values = folder / name, {}
-    if path.is_file():
-      values = read_json(path)
+    path, values = files.folder / name, files.json(name)
     if values:
       break
   for key, supported in _SUPPORTED.items():
@@ -233,18 +252,17 @@ def _with_transformer(declared, folder):
   lower_case_by = ""
   if values.get("do_lower_case"):
     lower_case_by = str(path)
-  length = _length(folder, path, values.get("max_seq_length"))
+  length = _length(files, path, values.get("max_seq_length"))
   return dataclasses.replace(declared, max_seq_length=length, lower_case_by=lower_case_by)
 
 
-def _length(folder, path, length):
-  """Returns the largest number of tokens that the file at `path` declares, or else the tokenizer's in a folder."""
+def _length(files, path, length):
+  """Returns the largest number of tokens that the file at `path` declares, or else the tokenizer's."""
   key = "max_seq_length"
   if length is None:
     # sentence-transformers 6 saves the limit as transformers does. Without a limit, the positions are the limit.
-    key, path = "model_max_length", folder / TOKENIZER_CONFIG
-    if path.is_file():
-      length = read_json(path).get(key)
+    key, path = "model_max_length", files.folder / TOKENIZER_CONFIG
+    length = files.json(TOKENIZER_CONFIG).get(key)
     if length is None:
       length = _UNLIMITED
   if isinstance(length, float) and length.is_integer():

@@ -1,6 +1,8 @@
 """Folder of an encoder's files: each small file is read once, and checked where it enters."""
 
 import functools
+import hashlib
+import io
 import os
 import pathlib
 from typing import Any
@@ -18,8 +20,9 @@ CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
 # Ending of a file of each checkpoint of TensorFlow 1.
 TF1_INDEX = ".index"
 TOKENIZER_CONFIG = "tokenizer_config.json"
+VOCAB_TXT = "vocab.txt"
 # Files of a tokenizer: any of these, in this order.
-VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
+VOCABULARIES = ("tokenizer.json", VOCAB_TXT, "vocab.json", "sentencepiece.bpe.model", "spiece.model", "spm.model")
 TOKENIZER_FILES = (*VOCABULARIES, "merges.txt", TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json")
 TOKENIZERS = ("BertTokenizer", "BertTokenizerFast")
 # The first of these has the weights.
@@ -28,6 +31,8 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Key of config.json that transformers writes and this program does not. transformers also keeps keys that it does not
 # know, so the checksums of a folder that it has trained and saved again are the checksums of the folder before.
 SAVED_BY_TRANSFORMERS = "transformers_version"
+# Small files that are read for their checksums, and again for their values.
+_KEPT = (CONFIG, TOKENIZER_CONFIG, VOCAB_TXT)
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -40,20 +45,59 @@ class EncoderFiles:
 
   def __init__(self, folder: pathlib.Path) -> None:
     self.folder = folder
-    self._contents: Json = {}
+    self._contents: dict[str, bytes] = {}
+    self._values: Json = {}
+    self._parts: dict[pathlib.Path, EncoderFiles] = {}
 
   def has(self, name: str) -> bool:
     """Returns whether the folder has a file."""
-    return (self.folder / name).is_file()
+    return name in self._contents or (self.folder / name).is_file()
 
-  def json(self, name: str) -> Json:
-    """Returns the content of a JSON file, {} if it is missing."""
+  def part(self, path: str) -> "EncoderFiles":
+    """Returns the files of a folder in this folder, as 1_Pooling; itself for ""."""
+    folder = self.folder / path
+    if folder == self.folder:
+      return self
+    return self._parts.setdefault(folder, EncoderFiles(folder))
+
+  def content(self, name: str) -> bytes:
+    """Returns the content of a small file."""
     if name not in self._contents:
-      content = {}
-      if (self.folder / name).exists():
-        content = read_json(self.folder / name)
-      self._contents[name] = content
+      self._contents[name] = (self.folder / name).read_bytes()
     return self._contents[name]
+
+  def json(self, name: str, kind: type = dict, required: bool = False) -> Any:
+    """Returns the content of a JSON file, a dict or a list; an empty one if it is missing and not `required`."""
+    if name in self._values:
+      return self._values[name]
+    path, values = self.folder / name, kind()
+    if required or path.exists():
+      try:
+        values = files.parse_json(self.content(name))
+      except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
+      if not isinstance(values, kind):
+        raise EncoderError(f"{path}: expected JSON with a {kind.__name__}; download or save it again")
+    self._values[name] = values
+    return values
+
+  def without_checksums(self, name: str) -> Json:
+    """Returns the values of a configuration without checksums, after a comparison of it and the folder's files."""
+    # Checksums are there if this program was the last to write it.
+    values = dict(self.json(name))
+    if SAVED_BY_TRANSFORMERS in values:
+      values.pop(checksums.KEY, None)
+    try:
+      return checksums.verified(values, self.folder, self._digest)
+    except (OSError, ValueError) as error:
+      raise EncoderError(f"{self.folder / name}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
+
+  def _digest(self, path):
+    """Returns the hexadecimal SHA-256 of a file of the folder."""
+    files = self.part(str(path.parent.relative_to(self.folder)))
+    if path.name in _KEPT or path.name in files._contents:
+      return hashlib.sha256(files.content(path.name)).hexdigest()
+    return checksums.of_file(path)
 
   @functools.cached_property
   def config(self) -> Json:
@@ -65,7 +109,7 @@ class EncoderFiles:
         expected = f"a SavedModel is named saved_model:{saved[-1].parent}"
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
-    values = without_checksums(path, self.json(CONFIG))
+    values = self.without_checksums(CONFIG)
     check_config(path, values)
     return values
 
@@ -84,10 +128,10 @@ class EncoderFiles:
         raise EncoderError(f"{self.folder / name}: tokenizer_class is BertJapaneseTokenizer, which is not supported")
     available = [name for name in VOCABULARIES if self.has(name)]
     if self.json(CONFIG).get("model_type") == architectures.BERT:
-      if "vocab.txt" not in available:
+      if VOCAB_TXT not in available:
         return not available
       kind = self.json(TOKENIZER_CONFIG).get("tokenizer_class")
-      return kind is None or kind in TOKENIZERS or available[0] == "vocab.txt"
+      return kind is None or kind in TOKENIZERS or available[0] == VOCAB_TXT
     if not available:
       expected = "tokenizer.json, vocab.txt, vocab.json with merges.txt, sentencepiece.bpe.model or spiece.model"
       raise EncoderError(f"{self.folder}: no tokenizer; expected {expected}, which was saved with the model")
@@ -126,35 +170,12 @@ class EncoderFiles:
     return [path, *paths]
 
 
-def read_json(path: pathlib.Path, kind: type = dict) -> Any:
-  """Returns the content of a JSON file of an encoder, a dict or a list."""
-  try:
-    values = files.read_json(path)
-  except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
-    raise EncoderError(f"{path}: not readable as JSON ({error}); download or save it again") from error
-  if not isinstance(values, kind):
-    raise EncoderError(f"{path}: expected JSON with a {kind.__name__}; download or save it again")
-  return values
-
-
-def without_checksums(path: pathlib.Path, values: Json) -> Json:
-  """Returns the values of a configuration without checksums, after a comparison of it and its folder's files."""
-  # Checksums are there if this program was the last to write it.
-  values = dict(values)
-  if SAVED_BY_TRANSFORMERS in values:
-    values.pop(checksums.KEY, None)
-  try:
-    return checksums.verified(values, path.parent)
-  except (OSError, ValueError) as error:
-    raise EncoderError(f"{path}: damaged ({error}); {checksums.KEEP_CHANGES}") from error
-
-
-def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0.9) -> None:
+def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_share: float = 0.9) -> None:
   """Checks that a vocab.txt has at most `vocab_size` lines, and half as many; warns of less than `least_share`."""
-  if not path.is_file():
-    raise EncoderError(f"{path.parent}: no {path.name}; expected BERT's word pieces in this file, a line for each")
-  with path.open("rb") as lines:
-    count = sum(1 for _ in lines)
+  path = encoder.folder / name
+  if not encoder.has(name):
+    raise EncoderError(f"{path.parent}: no {name}; expected BERT's word pieces in this file, a line for each")
+  count = sum(1 for _ in io.BytesIO(encoder.content(name)))
   counted = f"{path}: {count} word pieces for {vocab_size} word embeddings"
   if not vocab_size <= 2 * count <= 2 * vocab_size:
     raise EncoderError(f"{counted}; use the vocabulary of this model, or download it again")
@@ -162,7 +183,7 @@ def check_vocabulary(path: pathlib.Path, vocab_size: int, least_share: float = 0
     logging.warning("%s: is it the whole vocabulary of this model?", counted)
 
 
-def reason(path: pathlib.Path, error: BaseException) -> str:
+def failure(path: pathlib.Path, error: BaseException) -> str:
   """Returns the reason why a file cannot be read, in one line."""
   with path.open("rb") as file:
     if file.read(40).startswith(_LFS_POINTER):

@@ -43,7 +43,7 @@ def read_config(path: pathlib.Path) -> Json:
   """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation."""
   if not path.is_file():
     raise EncoderError(f"{path.parent}: no {path.name}; expected it next to the checkpoint of TensorFlow 1")
-  values = files.without_checksums(path, files.read_json(path))
+  values = files.EncoderFiles(path.parent).without_checksums(path.name)
   # A file with the name config.json is Hugging Face's, whose activation is kept.
   is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
   # Google's files leave out keys with default values.
@@ -70,31 +70,45 @@ def google_config(config: EncoderConfig) -> Json:
   return values
 
 
-def load(
-  config_path: pathlib.Path,
-  vocab_file: pathlib.Path,
-  checkpoint: str | pathlib.Path,
-  changes: Json,
-  word_rows: bool = False,
-) -> Transformer | np.ndarray:
-  """Returns the transformer of a checkpoint, a prefix or a folder with one, or its word embeddings alone.
+class GoogleWeights:
+  """Weights of a checkpoint, which are read when they are asked for."""
 
-  `changes`: values in place of the file's, as hidden_act. `word_rows`: whether only word embeddings are read.
-  """
-  values = read_config(config_path) | changes
-  # Google's models have no word embeddings to spare.
-  files.check_vocabulary(vocab_file, values["vocab_size"], least_share=1.0)
-  config = EncoderConfig(values)
-  reader = tf1.Tf1Checkpoint(tf1.find_prefix(checkpoint))
-  shapes = _encoder_shapes(reader, values)
-  if word_rows:
-    return reader.read_weight(_WORDS, shapes[_WORDS])
-  has_pooler = tf1_names.has_pooler(shapes)
-  arrays = {}
-  for path in shapes_of(config, has_pooler):
-    name = tf1_names.of_keras(f"bert/{path}")
-    arrays[path] = functools.partial(reader.read_weight, name, shapes[name])
-  return make_transformer(config, arrays, has_pooler, reader.prefix)
+  def __init__(
+    self,
+    config_path: pathlib.Path,
+    vocabulary: files.EncoderFiles,
+    vocab_name: str,
+    checkpoint: str | pathlib.Path,
+    changes: Json,
+  ) -> None:
+    """Checks configuration and vocabulary, and opens the checkpoint.
+
+    Args:
+      config_path: the bert_config.json.
+      vocabulary: files of the folder of the vocabulary.
+      vocab_name: name of the vocabulary in it.
+      checkpoint: a prefix, or a folder with a checkpoint.
+      changes: values in place of the configuration's, as hidden_act.
+    """
+    values = read_config(config_path) | changes
+    # Google's models have no word embeddings to spare.
+    files.check_vocabulary(vocabulary, vocab_name, values["vocab_size"], least_share=1.0)
+    self._config = EncoderConfig(values)
+    self._reader = tf1.Tf1Checkpoint(tf1.find_prefix(checkpoint))
+    self._shapes = _encoder_shapes(self._reader, values)
+
+  def transformer(self) -> Transformer:
+    """Returns the transformer."""
+    has_pooler = tf1_names.has_pooler(self._shapes)
+    arrays = {}
+    for path in shapes_of(self._config, has_pooler):
+      name = tf1_names.of_keras(f"bert/{path}")
+      arrays[path] = functools.partial(self._reader.read_weight, name, self._shapes[name])
+    return make_transformer(self._config, arrays, has_pooler, self._reader.prefix)
+
+  def word_embeddings(self) -> np.ndarray:
+    """Returns the matrix of word embeddings, float32 [vocab, hidden], and reads no other weight."""
+    return self._reader.read_weight(_WORDS, self._shapes[_WORDS])
 
 
 def _encoder_shapes(checkpoint, values):
@@ -107,7 +121,7 @@ def _encoder_shapes(checkpoint, values):
     is_other = name.startswith(tf1_names.FLOW) or tf1_names.left_out(name, names)
     if name.startswith("bert/") and not is_other:
       bert.append(name)
-  tf1_names.check_names(bert, expected, checkpoint.prefix)
+  tf1_names.check_variables(bert, expected, checkpoint.prefix)
   others = sorted(set(names) - set(bert))
   if others:
     logging.info("%s: %d variables are not of the encoder, first %s", checkpoint.prefix, len(others), others[0])

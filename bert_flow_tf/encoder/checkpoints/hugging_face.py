@@ -5,17 +5,18 @@ import functools
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from safetensors import safe_open
 
-from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary, reason
+from bert_flow_tf.encoder.checkpoints.files import VOCAB_TXT, EncoderFiles, check_vocabulary, failure
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import Read, check_weights, from_pytorch, make_transformer, path_of_name
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import Json
 
 # Types of safetensors: floats of weights, and types of quantized weights. Buffers of positions have integers.
 _FLOATS, _QUANTIZED = ("F64", "F32", "F16", "BF16"), re.compile("I8|U8|F8.*|F4.*")
@@ -30,45 +31,52 @@ class _Tensor(NamedTuple):
   read: Read
 
 
-def load(files: EncoderFiles, changes: dict[str, Any], word_rows: bool = False) -> Transformer | np.ndarray:
-  """Returns the transformer of a folder, or its word embeddings alone, with `changes` of config.json."""
-  values = dict(files.config)
-  values |= {files.architecture.key(name): value for name, value in changes.items()}
-  if files.reads_vocab_txt:
-    check_vocabulary(files.folder / "vocab.txt", values["vocab_size"])
-  config = EncoderConfig(values)
-  paths = files.find_weights()
-  where = paths[0]
-  with _reading(where):
-    tensors: dict[str, _Tensor] = {}
-    for path in paths:
-      if path.suffix == ".h5":
-        tensors |= _read_hdf5(path, config.architecture.main)
-      elif path.suffix == ".safetensors":
-        tensors |= _read_safetensors(path, config.architecture.main)
-    if word_rows:
-      return _word_rows(tensors, config, where)
-    has_pooler = f"{config.architecture.pooler}/kernel" in tensors
-    check_weights(config, {path: tensor.shape for path, tensor in tensors.items()}, has_pooler, where)
-    arrays = {path: tensor.read for path, tensor in tensors.items()}
-    return make_transformer(config, arrays, has_pooler, where)
+class HuggingFaceWeights:
+  """Weights of a folder with a config.json, which are read when they are asked for."""
 
+  def __init__(self, files: EncoderFiles, changes: Json) -> None:
+    """Checks config.json and the vocabulary, and opens the files; `changes`: values in place of config.json's."""
+    values = dict(files.config)
+    values |= {files.architecture.key(name): value for name, value in changes.items()}
+    if files.reads_vocab_txt:
+      check_vocabulary(files, VOCAB_TXT, values["vocab_size"])
+    self._config = EncoderConfig(values)
+    paths = files.find_weights()
+    self._where = paths[0]
+    self._tensors: dict[str, _Tensor] = {}
+    with _reading(self._where):
+      for path in paths:
+        if path.suffix == ".h5":
+          self._tensors |= _read_hdf5(path, self._config.architecture.main)
+        elif path.suffix == ".safetensors":
+          self._tensors |= _read_safetensors(path, self._config.architecture.main)
 
-def _word_rows(tensors, config, where):
-  """Returns the word-embedding matrix of a file's tensors, and reads no other weight."""
-  shape = (config.vocab_size, config.word_size)
-  words = config.architecture.words
-  found = None
-  if words in tensors:
-    found = tensors[words].shape
-  if found != shape:
-    raise EncoderError(
-      f"{where}: expected word embeddings of config.json's shape {list(shape)}, got {list(found or ()) or 'none'}"
-    )
-  rows = tensors[words].read()
-  if not np.isfinite(rows).all():
-    raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{words}; use another checkpoint")
-  return rows
+  def transformer(self) -> Transformer:
+    """Returns the transformer; EncoderError if the files do not hold the weights that config.json describes."""
+    config, where = self._config, self._where
+    with _reading(where):
+      has_pooler = f"{config.architecture.pooler}/kernel" in self._tensors
+      check_weights(config, {path: tensor.shape for path, tensor in self._tensors.items()}, has_pooler, where)
+      arrays = {path: tensor.read for path, tensor in self._tensors.items()}
+      return make_transformer(config, arrays, has_pooler, where)
+
+  def word_embeddings(self) -> np.ndarray:
+    """Returns the matrix of word embeddings, float32 [vocab, word_size], and reads no other weight."""
+    config, where = self._config, self._where
+    shape = (config.vocab_size, config.word_size)
+    words = config.architecture.words
+    found = None
+    if words in self._tensors:
+      found = self._tensors[words].shape
+    if found != shape:
+      raise EncoderError(
+        f"{where}: expected word embeddings of config.json's shape {list(shape)}, got {list(found or ()) or 'none'}"
+      )
+    with _reading(where):
+      rows = self._tensors[words].read()
+    if not np.isfinite(rows).all():
+      raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{words}; use another checkpoint")
+    return rows
 
 
 def _read_safetensors(path, main):
@@ -124,5 +132,5 @@ def _reading(weights: pathlib.Path) -> Iterator[None]:
   except EncoderError:
     raise
   except Exception as error:
-    about = f"cannot be loaded as the model that config.json describes ({reason(weights, error)})"
+    about = f"cannot be loaded as the model that config.json describes ({failure(weights, error)})"
     raise EncoderError(f"{weights} {about}; download or save it again") from error

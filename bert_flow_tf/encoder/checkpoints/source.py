@@ -17,7 +17,7 @@ from bert_flow_tf.encoder.checkpoints.files import (
   is_tf1_folder,
   is_tf1_prefix,
 )
-from bert_flow_tf.encoder.kinds import PREFIXED, STATIC, TRANSFORMER, split_name
+from bert_flow_tf.encoder.kinds import PREFIXED, TRANSFORMER, Kind, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io import checksums
@@ -46,19 +46,29 @@ _PROBE_SECONDS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """Files of an encoder: the user's name for them, and their folder."""
+  """Files of an encoder.
+
+  Attributes:
+    name: the user's name for them.
+    kind: kind of the encoder, by its name.
+    files: the files of its folder.
+    checkpoint: prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
+    revision: commit of a model of the hub; None for others.
+  """
 
   name: str
-  folder: pathlib.Path
-  # Prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
+  kind: Kind
+  files: EncoderFiles
   checkpoint: str | pathlib.Path | None = None
-  # Commit of a model of the hub.
   revision: str | None = None
-  # Whether only its word rows are wanted.
-  static: bool = False
+
+  @property
+  def folder(self) -> pathlib.Path:
+    """The folder of the files."""
+    return self.files.folder
 
 
-def find(settings: EncoderSettings) -> Source:
+def find_source(settings: EncoderSettings) -> Source:
   """Returns the files of the encoder that settings name; downloads a hub model that is not cached."""
   # A name of `MODEL_NAMES` has priority over a folder or checkpoint, a folder over a hub id, unless the cache has the
   # id's revision. A cached model is used without a request to the network, so it does not change between two runs.
@@ -68,26 +78,25 @@ def find(settings: EncoderSettings) -> Source:
   kind, name = split_name(shown)
   if kind.has_only_vectors:
     raise EncoderError(f"model={shown}: {kind.form} has no transformer; expected a BERT, as mini", "model")
-  static = kind is STATIC
   revision = settings.model_revision
   if revision is not None and not _REVISION.fullmatch(revision):
     raise EncoderError(f"revision={revision!r}: expected a commit, branch or tag of a hub model", "revision")
   repo = HUB_NAMES.get(name, name)
   path = pathlib.Path(os.path.expanduser(name))
-  folder = None
   if repo in HUB_NAMES.values():
     # Old caches have these models under their former names, without google-bert/.
-    folder = _cached(repo, settings) or _hub_folder(f"google-bert/{repo}", shown, settings)
+    files = _cached(repo, settings) or _find_in_hub(f"google-bert/{repo}", shown, settings)
   elif name and (name in _PACKAGED or os.path.exists(path) or is_tf1_prefix(path)):
     if revision is None:
-      return _local(shown, _PACKAGED.get(name, path), static)
+      return _local(shown, kind, _PACKAGED.get(name, path))
     # A saved calibration names its encoder so, also where a folder has that name.
-    folder = _cached(name, settings)
-    if folder is None:
+    cached = _cached(name, settings)
+    if cached is None:
       raise EncoderError(f"revision={revision}: only hub models have one, and {name} is a local folder", "revision")
+    files = cached
   else:
-    folder = _hub_folder(name, shown, settings)
-  return dataclasses.replace(_local(shown, folder, static), revision=folder.name)
+    files = _find_in_hub(name, shown, settings)
+  return Source(shown, kind, files, _checkpoint_in(files.folder), revision=files.folder.name)
 
 
 def check_name(name: str) -> None:
@@ -116,39 +125,43 @@ def absolute_name(name: str) -> str:
   return kind.prefix + os.path.abspath(path)
 
 
-def _local(name: str, path: pathlib.Path, static: bool) -> Source:
+def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
   """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
   if is_tf1_prefix(path):
-    return Source(name, path.parent, str(path), static=static)
+    return Source(name, kind, EncoderFiles(path.parent), str(path))
   if not path.is_dir():
     raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
-  checkpoint = None
-  if is_tf1_folder(path):
-    checkpoint = path
-  return Source(name, path, checkpoint, static=static)
+  return Source(name, kind, EncoderFiles(path), _checkpoint_in(path))
 
 
-def _cached(repo: str, settings: EncoderSettings) -> pathlib.Path | None:
-  """Returns the cached snapshot of a hub model if it has all files, else None."""
-  try:
-    # huggingface_hub 2 raises an error for a snapshot without a file of the repository that the patterns match, and
-    # a snapshot has only one format of the weights.
-    folder = _snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL))
-    static_folder = find_static_embedding(folder)
-    files = EncoderFiles(static_folder or folder)
-    files.find_weights()
-  except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
-    return None
-  if (files.has(CONFIG) or static_folder) and any(map(files.has, VOCABULARIES)):
+def _checkpoint_in(folder):
+  """Returns a folder if its files are those of a TensorFlow 1 checkpoint, else None."""
+  if is_tf1_folder(folder):
     return folder
   return None
 
 
-def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path:
-  """Returns the snapshot folder of a hub model, from the cache or downloaded; a hub out of reach fails in seconds."""
-  folder = _cached(repo, settings)
-  if folder is not None:
-    return folder
+def _cached(repo: str, settings: EncoderSettings) -> EncoderFiles | None:
+  """Returns the files of the cached snapshot of a hub model if it has all, else None."""
+  try:
+    # huggingface_hub 2 raises an error for a snapshot without a file of the repository that the patterns match, and
+    # a snapshot has only one format of the weights.
+    snapshot = EncoderFiles(_snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL)))
+    static_files = find_static_embedding(snapshot)
+    files = static_files or snapshot
+    files.find_weights()
+  except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
+    return None
+  if (files.has(CONFIG) or static_files) and any(map(files.has, VOCABULARIES)):
+    return snapshot
+  return None
+
+
+def _find_in_hub(repo: str, name: str, settings: EncoderSettings) -> EncoderFiles:
+  """Returns the files of a hub model, from the cache or downloaded; a hub out of reach fails in seconds."""
+  cached = _cached(repo, settings)
+  if cached is not None:
+    return cached
   import huggingface_hub
   from huggingface_hub import constants
 
@@ -175,7 +188,7 @@ def _hub_folder(repo: str, name: str, settings: EncoderSettings) -> pathlib.Path
   for path in sorted(folder.rglob("*")):
     if not _has_digest_of_name(path.resolve()):
       raise EncoderError(f"{path}: damaged, its checksum is not its name; delete {path.resolve()} and load again")
-  return folder
+  return EncoderFiles(folder)
 
 
 def _has_digest_of_name(blob):

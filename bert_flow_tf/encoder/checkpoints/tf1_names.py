@@ -67,7 +67,7 @@ def left_out(name: str, names: Collection[str]) -> str | None:
   return None
 
 
-def check_names(names: Collection[str], expected: Collection[str], where: str) -> None:
+def check_variables(names: Collection[str], expected: Collection[str], where: str) -> None:
   """Raises an EncoderError that lists all variables that are missing or unknown in a checkpoint."""
   groups = {"missing": sorted(set(expected) - set(names)), "unknown": sorted(set(names) - set(expected))}
   lists = [f"{len(group)} {kind}: {', '.join(group)}" for kind, group in groups.items() if group]

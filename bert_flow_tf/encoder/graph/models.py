@@ -55,7 +55,7 @@ class BytePairs:
   def _merge(self, ids, rows, n):
     """Returns ids and rows after the merges of the lowest rank in each row, and whether any pair was merged."""
     left = tf.cast(ids, tf.int64)
-    index, found = find(self._keys, left[:-1] * self._size + left[1:])
+    index, found = find_in_sorted(self._keys, left[:-1] * self._size + left[1:])
     found &= rows[:-1] == rows[1:]
     row = rows[:-1]
     rank = tf.where(found, tf.gather(self._ranks, index), self._ranks.dtype.max)
@@ -126,7 +126,7 @@ class Unigram:
       ends = starts + length
       inside = (ends < size) & (tf.gather(rows, tf.minimum(ends, size - 1)) == tf.gather(rows, starts))
       starts, nodes, ends = starts[inside], nodes[inside], ends[inside]
-      index, found = find(self._keys, nodes * 2**BITS + tf.gather(characters, ends))
+      index, found = find_in_sorted(self._keys, nodes * 2**BITS + tf.gather(characters, ends))
       starts, nodes, ends = starts[found], tf.cast(index[found], tf.int64) + 1, ends[found]
       column = tf.scatter_nd(ends[:, tf.newaxis], tf.gather(self._piece, nodes), [size])
       return length + 1, starts, nodes, columns.write(self._longest - 1 - length, column)
@@ -176,7 +176,7 @@ def _on_path(lengths, position, rows):
   return tf.while_loop(lambda width, *_: width < longest, double_step, start)[1] > 0
 
 
-def find(keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def find_in_sorted(keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns the places int32 of values among sorted keys, both int64, and whether they are among them."""
   index = tf.minimum(tf.searchsorted(keys, values), tf.size(keys) - 1)
   return index, tf.gather(keys, index) == values

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tokenizers import normalizers
 
-from bert_flow_tf.encoder.graph.models import BITS, find
+from bert_flow_tf.encoder.graph.models import BITS, find_in_sorted
 
 # `tokenizers` looks up graphemes of fewer bytes in UTF-8, which have at most three characters.
 _BYTES = 6
@@ -35,7 +35,7 @@ class Replacements:
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     codes = decoded.flat_values
     size = tf.size(codes)
-    index, found = find(self._keys, tf.cast(codes, tf.int64))
+    index, found = find_in_sorted(self._keys, tf.cast(codes, tf.int64))
     dropped = tf.zeros([size], tf.bool)
     if self._graphemes:
       index, found, dropped = self._of_graphemes(codes, decoded.value_rowids(), index, found)
@@ -62,7 +62,7 @@ class Replacements:
     for shift in (1, 2):
       following = tf.concat([tf.cast(codes, tf.int64)[shift:], tf.zeros([shift], tf.int64)], 0)[:size]
       key = key * 2**BITS + following
-      index_of_key, found_key = find(self._keys, key)
+      index_of_key, found_key = find_in_sorted(self._keys, key)
       found_key &= first & ~found & (tf.range(size) + shift < tf.gather(ends, grapheme))
       index = tf.where(found_key, index_of_key, index)
       found |= found_key
@@ -79,8 +79,8 @@ def _begins_grapheme(codes, rows):
   """Returns whether each code point begins a grapheme, as far as short ones are concerned."""
   extending, control, prepended = map(tf.constant, _grapheme_classes())
   before = tf.concat([[0], codes[:-1]], 0)[: tf.size(codes)]
-  joined = find(extending, codes)[1] & ~find(control, before)[1]
-  joined |= find(prepended, before)[1] & ~find(control, codes)[1]
+  joined = find_in_sorted(extending, codes)[1] & ~find_in_sorted(control, before)[1]
+  joined |= find_in_sorted(prepended, before)[1] & ~find_in_sorted(control, codes)[1]
   joined |= (before == ord("\r")) & (codes == ord("\n"))
   return ~joined | tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(codes)]
 

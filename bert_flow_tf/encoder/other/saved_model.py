@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.checkpoints import files as files_lib
 from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.checkpoints.files import failure
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
+from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.kinds import SAVED_MODEL, split_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.pooling import OUTPUT, Pooling
@@ -22,7 +23,7 @@ from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.word_piece import repair_surrogates
 from bert_flow_tf.encoder.text_encoder import sentences_of_step
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import Json, check_path, read_json
@@ -60,17 +61,18 @@ class SavedModelEncoder(VectorEncoder):
   without_text: str | None = None
   declared = Declared(OUTPUT, STATIC_MAX_SEQ_LENGTH)
 
-  def __init__(self, settings: EncoderSettings) -> None:
+  def __init__(self, settings: EncoderSettings, fit: FitSettings | None = None) -> None:
     """Loads the SavedModel of the settings; see `SentenceEncoder.from_pretrained`."""
-    super().__init__(settings)
+    super().__init__(settings, fit)
     self.check_settings("is a SavedModel, which takes text and gives vectors")
     check_not_forked(EncoderError)
-    name, output = settings.encoder_name, settings.saved_model_output
+    name = settings.encoder_name
     self.name, self.folder = name, _find(name)
     _check_export(name, self.folder)
     self._sha256 = _sha256_of(self.folder)
+    self.choose_settings(self._sha256)
     self._loaded = _load(name, self.folder)
-    function_name, function, output = _choose(name, self._loaded, output)
+    function_name, function, output = _choose(name, self._loaded, self.settings.saved_model_output)
     self._deciding_settings = {"function": function_name, "output": output}
     try:
       vectors = function(tf.constant(_EXAMPLES))[output].numpy()
@@ -230,7 +232,7 @@ def _load(name, folder):
     with futures.ThreadPoolExecutor(1) as other_thread:
       loaded = other_thread.submit(tf.saved_model.load, str(folder)).result()
   except Exception as error:  # of protocol buffers, files and any operation
-    reason = files_lib.reason(next(folder.glob(_FILES[0])), error)
+    reason = failure(next(folder.glob(_FILES[0])), error)
     mend = "copy or save it again; packages with its operations, as tensorflow-text, must be installed"
     raise EncoderError(f"model={name}: its SavedModel cannot be loaded ({reason}); {mend}", "model") from error
   if hasattr(loaded, "prune"):

@@ -7,29 +7,28 @@ import dataclasses
 import functools
 import json
 import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tokenizers
 from safetensors import safe_open
 
-from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_model, find_static_embedding, read_modules
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, reason
-from bert_flow_tf.encoder.checkpoints.loading import LoadedModel, check_settings
+from bert_flow_tf.encoder.checkpoints.declared import Declared, declared_of_model, read_modules
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, failure
+from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.source import Source
-from bert_flow_tf.encoder.kinds import STATIC
+from bert_flow_tf.encoder.identity import FitSettings
+from bert_flow_tf.encoder.other.token_vectors import StaticModel
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import WORDPIECE, FolderTokenizer
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend
-from bert_flow_tf.encoder.transformer.word_rows import WordRows
+from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
-from bert_flow_tf.io.files import Json
 
-_MODEL2VEC = "model2vec"
 _WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
 # Names of the vectors: in files of sentence-transformers, and in files of model2vec, which can have the others, too.
 _EMBEDDING_BAG, _EMBEDDINGS, _MAPPING, _TOKEN_WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
@@ -39,51 +38,6 @@ _MODEL2VEC_LENGTH = 512
 _EDGE = "[end of text]"
 _EDGES = 2
 _SAVE_AGAIN = "save or download the model again"
-
-
-class StaticModel(WordRows):
-  """Vector of each token, variable `word_embeddings` float32 [vocab, dim], of which plain means are made.
-
-  `normalizes`: whether a mean is divided by its length.
-  """
-
-  is_part = False
-
-  def __init__(self, rows: np.ndarray, normalizes: bool) -> None:
-    super().__init__(rows)
-    self.normalizes = normalizes
-
-  def __reduce__(self) -> Any:
-    """Returns what makes a copy of its own vectors."""
-    return type(self), (self.word_embeddings.numpy(), self.normalizes)
-
-  @property
-  def deciding_settings(self) -> Json:
-    """Settings that decide an embedding: "normalize", True if a mean is divided by its length."""
-    return {"normalize": self.normalizes}
-
-  @functools.cached_property
-  def rows(self) -> np.ndarray:
-    """The vectors as they are, float32 array of shape [vocab, dim]."""
-    return self.word_embeddings.numpy()
-
-  def embed(self, ids: Any, table: np.ndarray | None) -> np.ndarray:
-    """Returns embeddings of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, dim]."""
-    means = super().embed(ids, table)
-    if not self.normalizes:
-      return means
-    lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    return np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0)
-
-  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
-    """Returns the vectors of token ids, float32 [batch, seq_len, dim]."""
-    return tf.gather(self.word_embeddings, ids)
-
-  def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
-    """Returns embeddings [batch, dim] of means: divided by their lengths, if the model does so."""
-    if not self.normalizes:
-      return embeddings
-    return tf.math.divide_no_nan(embeddings, tf.norm(embeddings, axis=1, keepdims=True))
 
 
 class StaticTokenizer(FolderTokenizer):
@@ -116,52 +70,41 @@ class StaticTokenizer(FolderTokenizer):
 
 
 class _Files(NamedTuple):
-  """Files of a static model: their folder, and what stands next to them."""
+  """Files of a static model, and what stands next to them."""
 
-  folder: pathlib.Path
+  files: EncoderFiles
   # The file that lists the modules, or config.json; the kinds of modules behind the vectors.
   source: pathlib.Path
   modules: list[str]
 
 
-def is_static_model(source: Source) -> bool:
-  """Returns whether a source is a folder of model2vec or of a StaticEmbedding."""
-  if source.checkpoint is not None:
-    return False
-  if read_modules(source.folder):
-    return find_static_embedding(source.folder) is not None
-  return EncoderFiles(source.folder).json(CONFIG).get("model_type") == _MODEL2VEC
+def read_static_model(
+  settings: EncoderSettings, source: Source, fit: FitSettings | None = None
+) -> tuple[LoadedModel, StaticTokenizer, TokenWeights, EncoderSettings]:
+  """Returns model, tokenizer, weights of tokens, and settings of the static model of a source.
 
-
-def load_parts(settings: EncoderSettings, source: Source) -> tuple[LoadedModel, StaticTokenizer, TokenWeights]:
-  """Returns model, tokenizer and weights of tokens of the static model of a source.
+  `fit`: settings in place of the others, if the weights are those of a fit.
 
   Raises:
     ConfigError: a setting that the model has no use for.
-    EncoderError: its name lacks "static:", or a file is missing, damaged or not supported.
+    EncoderError: a file is missing, damaged or not supported.
   """
-  if not source.static:
-    raise EncoderError(
-      f"model={source.name}: a static model, which has no transformer; give {STATIC.prefix}{source.name}", "model"
-    )
-  check_settings(settings, source)
   decided = f"has a {_TOKENIZER}, which decides it"
   settings.check_useful(dict.fromkeys(("max_input_chars_per_word", "strip_accents"), decided))
-  files = _find_files(source.folder)
+  files, listing, modules = _find_files(source.files)
   tensors = _read_tensors(files.folder / _WEIGHTS)
   as_model2vec = _EMBEDDINGS in tensors
   backend = _read_tokenizer(files.folder / _TOKENIZER)
   if as_model2vec:
-    normalizes, length = _model2vec_settings(files.folder)
+    normalizes, length = _model2vec_settings(files)
     declared = Declared(WORD_ROWS, source=str(files.folder / CONFIG))
   else:
-    normalizes, length = "Normalize" in files.modules, _truncation(files.folder, backend)
-    declared = Declared(WORD_ROWS, source=str(files.source), **declared_of_model(source.folder))
+    normalizes, length = "Normalize" in modules, _truncation(files.folder, backend)
+    declared = Declared(WORD_ROWS, source=str(listing), **declared_of_model(source.files))
   if length is None:
     length = STATIC_MAX_SEQ_LENGTH
   declared = dataclasses.replace(declared, max_seq_length=min(length + _EDGES, STATIC_MAX_SEQ_LENGTH))
   tokenizer = StaticTokenizer(files.folder / _TOKENIZER, backend, as_model2vec)
-  tokenizer.prompt = declared.choose_prompt(settings.prompt, source.name)
   # The last row is of the ends of a text.
   count = tokenizer.vocab_size - 1
   counts = np.ones(count + 1, np.float32)
@@ -171,29 +114,32 @@ def load_parts(settings: EncoderSettings, source: Source) -> tuple[LoadedModel, 
     # model2vec leaves it out of a text.
     counts[tokenizer.unknown_id] = 0
     rows[tokenizer.unknown_id] = 0
+  model = StaticModel(rows, normalizes)
+  if fit is not None:
+    settings = fit.choose(settings, checksum_of(model.weights))
+  tokenizer.prompt = declared.choose_prompt(settings.prompt, source.name)
   name = settings.token_weights or UNIFORM
   weights = make_token_weights(name, tokenizer, settings.frequency_corpus, settings.number_weight)
   if weights is None:
     weights = TokenWeights(UNIFORM, counts)
   else:
     weights.table *= counts
-  model = StaticModel(rows, normalizes)
-  return LoadedModel(model, source.name, EncoderFiles(files.folder), declared, source.revision), tokenizer, weights
+  return LoadedModel(model, source.name, files, declared, revision=source.revision), tokenizer, weights, settings
 
 
-def _find_files(folder: pathlib.Path) -> _Files:
+def _find_files(files: EncoderFiles) -> _Files:
   """Returns the files of the static model in a folder."""
-  files = _Files(folder, folder / CONFIG, [])
-  modules = read_modules(folder)
+  found = _Files(files, files.folder / CONFIG, [])
+  modules = read_modules(files)
   if modules:
-    files = _Files(modules[0][1], folder / "modules.json", [kind for kind, _ in modules[1:]])
-  for kind in files.modules:
+    found = _Files(modules[0][1], files.folder / "modules.json", [kind for kind, _ in modules[1:]])
+  for kind in found.modules:
     if kind != "Normalize":
-      raise EncoderError(f"{files.source}: the module {kind} behind its vectors is not supported")
+      raise EncoderError(f"{found.source}: the module {kind} behind its vectors is not supported")
   for name in (_WEIGHTS, _TOKENIZER):
-    if not (files.folder / name).is_file():
-      raise EncoderError(f"{files.folder}: no {name}, which a static model has; {_SAVE_AGAIN}")
-  return files
+    if not found.files.has(name):
+      raise EncoderError(f"{found.files.folder}: no {name}, which a static model has; {_SAVE_AGAIN}")
+  return found
 
 
 def _read_tensors(path):
@@ -203,7 +149,7 @@ def _read_tensors(path):
     names = set(content.keys()) & {_EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, _TOKEN_WEIGHTS}
     tensors = {name: content.get_tensor(name) for name in names}
   except Exception as error:  # safetensors and TensorFlow raise errors of many classes
-    raise EncoderError(f"{path}: cannot be read ({reason(path, error)}); {_SAVE_AGAIN}") from error
+    raise EncoderError(f"{path}: cannot be read ({failure(path, error)}); {_SAVE_AGAIN}") from error
   if not {_EMBEDDINGS, _EMBEDDING_BAG} & names:
     raise EncoderError(f"{path}: no tensor is {_EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
   if _EMBEDDINGS in names:
@@ -256,9 +202,9 @@ def _read_tokenizer(path):
     raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); {_SAVE_AGAIN}") from error
 
 
-def _model2vec_settings(folder):
+def _model2vec_settings(files):
   """Returns normalize and max_length of a config.json of model2vec."""
-  values = EncoderFiles(folder).json(CONFIG)
+  folder, values = files.folder, files.json(CONFIG)
   normalizes, length = values.get("normalize", False), values.get("max_length", _MODEL2VEC_LENGTH)
   if not isinstance(normalizes, bool):
     raise EncoderError(f"{folder / CONFIG}: normalize is {normalizes!r}, expected true or false; {_SAVE_AGAIN}")

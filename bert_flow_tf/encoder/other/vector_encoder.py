@@ -1,10 +1,11 @@
 """Base of the encoders that give vectors of whole texts: no tokens, no blocks to pool."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import LOADING, EncoderSettings, absent_values
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
@@ -25,9 +26,20 @@ class VectorEncoder(TextEncoder):
   only_pooling: Pooling
   kind: str
 
-  def __init__(self, settings: EncoderSettings) -> None:
+  def __init__(self, settings: EncoderSettings, fit: FitSettings | None = None) -> None:
     self.settings = settings
     self.tokenizer = WhitespaceTokenizer()
+    self._fit = fit
+
+  @classmethod
+  def load(cls, settings: EncoderSettings, fit: FitSettings | None = None) -> Self:
+    """See the base class."""
+    return cls(settings, fit)
+
+  def choose_settings(self, weights_checksum: str) -> None:
+    """Takes the settings of a fit if the weights are its weights."""
+    if self._fit is not None:
+      self.settings = self._fit.choose(self.settings, weights_checksum)
 
   def check_settings(self, reason: str) -> None:
     """Raises ConfigError for a setting of loading that needs tokens, blocks or a hub."""

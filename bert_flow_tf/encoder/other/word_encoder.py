@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 
 from bert_flow_tf.encoder.checkpoints.declared import Declared
+from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.other.vector_encoder import VectorEncoder
 from bert_flow_tf.encoder.other.word_vectors import AVERAGE, WordVectors
@@ -23,13 +24,16 @@ class WordEncoder(VectorEncoder):
   kind = "word vectors"
   declared = Declared(AVERAGE.name, STATIC_MAX_SEQ_LENGTH)
 
-  def __init__(self, settings: EncoderSettings, vectors: WordVectors | None = None) -> None:
+  def __init__(
+    self, settings: EncoderSettings, fit: FitSettings | None = None, vectors: WordVectors | None = None
+  ) -> None:
     """Loads the vectors of the settings' file, unless they are given; see `SentenceEncoder.from_pretrained`."""
-    super().__init__(settings)
+    super().__init__(settings, fit)
     self.check_settings("is a file of word vectors")
     if vectors is None:
       vectors = WordVectors.from_file(os.path.expanduser(split_name(settings.encoder_name)[1]))
     self.vectors, self.name = vectors, vectors.name
+    self.choose_settings(vectors.weights_checksum)
     self.hidden_size = vectors.vectors.shape[1]
 
   @property

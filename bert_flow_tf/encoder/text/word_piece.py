@@ -3,6 +3,7 @@
 import copy
 import functools
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import tokenizers
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, VOCAB_TXT, EncoderFiles
 from bert_flow_tf.encoder.settings import MAX_CHARS_PER_WORD
 from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
@@ -76,9 +77,10 @@ class SentenceTokenizer:
     tokenize_chinese_chars: bool = True,
     max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD,
     added_tokens_decoder: Mapping[str, Mapping[str, Any]] | None = None,
+    content: bytes | None = None,
     **specials: str,
   ) -> None:
-    """Reads a vocab.txt; `specials` are special tokens with other names: cls_token="<s>".
+    """Reads a vocab.txt, unless its content is given; `specials` are special tokens with other names: cls_token="<s>".
 
     `added_tokens_decoder` has the tokens that are no line of it, as tokenizer_config.json: {id: {"content": ...}}.
     """
@@ -90,13 +92,15 @@ class SentenceTokenizer:
     self.specials = SPECIALS | specials
     self.vocab_file = pathlib.Path(vocab_file)
     try:
-      self._content = self.vocab_file.read_bytes()  # the file may be deleted later
-      pieces = self.vocab_file.read_text(encoding="utf-8").split("\n")
+      if content is None:
+        content = self.vocab_file.read_bytes()
+      pieces = _lines(content)
     except (OSError, UnicodeDecodeError) as error:
       raise EncoderError(f"{vocab_file}: cannot be read ({error}); expected one word piece per line") from error
     missing = [token for token in self.specials.values() if token not in pieces]
     if missing:
       raise EncoderError(f"{vocab_file}: no line is {', '.join(missing)}; use the vocab.txt of the model's training")
+    self._content = content  # the file may be deleted later
     self.settings[_MAX_CHARS] = max_input_chars_per_word
     backend = word_piece_backend(pieces, self.specials, ARCHITECTURES[BERT])
     # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
@@ -128,7 +132,10 @@ class SentenceTokenizer:
   def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":
     """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
     google_vocabulary = overrides.get("vocab_file")
-    vocab_file = files.folder / pathlib.Path(google_vocabulary or "vocab.txt").name
+    vocab_file = files.folder / pathlib.Path(google_vocabulary or VOCAB_TXT).name
+    content = None
+    if files.has(vocab_file.name):
+      content = files.content(vocab_file.name)
     config = check_tokenizer_config(files, TOKENIZER_CONFIG)
     settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
     settings[_ADDED] = read_added_tokens(files)
@@ -141,12 +148,12 @@ class SentenceTokenizer:
       settings.setdefault(_MAX_CHARS, MAX_OF_GOOGLE)
     if "do_lower_case" not in settings:
       if google_vocabulary or (files.has("bert_config.json") and not is_hugging_face):
-        settings["do_lower_case"] = lower_case_of_google(vocab_file)
+        settings["do_lower_case"] = lower_case_of_google(vocab_file, content)
       else:
         name = str(name or files.folder.resolve().name).lower()
         settings["do_lower_case"] = "cased" not in name.replace("uncased", "")
         _log(files.folder, settings["do_lower_case"], f"by the name '{name}'")
-    return cls(vocab_file, **settings)
+    return cls(vocab_file, content=content, **settings)
 
   @property
   def unknown_id(self) -> int | None:
@@ -277,13 +284,13 @@ def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = Fal
   return config
 
 
-def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
+def lower_case_of_google(vocab_file: str | os.PathLike, content: bytes | None) -> bool:
   """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason."""
   # The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
   # capital letters decide: the vocabulary of an uncased model has none outside brackets.
   vocab_file = pathlib.Path(vocab_file)
   name = vocab_file.resolve().parent.name.lower()
-  lines = vocab_file.read_text(encoding="utf-8", errors="replace").split("\n")
+  lines = _lines(content or vocab_file.read_bytes(), errors="replace")
   capitals = sum(1 for piece in lines if _CAPITAL.match(piece))
   pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
   if "cased" not in name:
@@ -295,6 +302,11 @@ def lower_case_of_google(vocab_file: str | os.PathLike) -> bool:
     reason += f" (though {pieces})"
   _log(vocab_file.parent, lower, reason)
   return lower
+
+
+def _lines(content, errors="strict"):
+  """Returns the lines of a vocabulary."""
+  return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors=errors).read().split("\n")
 
 
 def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:

@@ -9,9 +9,8 @@ Files, in the order in which to read them:
     activations     activations by their names in config.json
     blocks/         BERT's block, which most families share, ModernBERT's and DeBERTa's
     layers          dense layer, normalization, dropout; rows of tokens without padding
-    precisions      the names of number formats
-    precision       number format of matrix products
+    number_formats  names of the precisions
+    products        matrix products in a precision
     int8            matrix products of integers
     weights         names of weights; a transformer from arrays, a user's model or random values
-    word_rows       the word embeddings alone, as a static encoder
 """

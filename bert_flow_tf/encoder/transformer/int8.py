@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.activations import EXACT_GELU, activate
-from bert_flow_tf.encoder.transformer.precisions import INT8, int8_error
+from bert_flow_tf.encoder.transformer.number_formats import INT8, int8_error
 
 _LARGEST_OF_ROWS, _LARGEST = 255, 127
 # Quantized value of 0 in rows whose values have both signs.

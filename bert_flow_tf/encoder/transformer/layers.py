@@ -14,7 +14,7 @@ from tensorflow.python.ops import control_flow_util
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import DISTANCES, DROPOUTS
 from bert_flow_tf.encoder.transformer.int8 import Inputs, Int8Kernel, Int8Products
-from bert_flow_tf.encoder.transformer.precision import FloatProducts, Products
+from bert_flow_tf.encoder.transformer.products import FloatProducts, Products
 
 # Function (path, shape) -> variable; `weights` implements it.
 Variables = Callable[[str, Sequence[int]], tf.Variable]
@@ -125,7 +125,7 @@ class Dropout:
     return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
 
 
-class Rows(Protocol):
+class RowLayout(Protocol):
   """Conversion between [batch, seq_len, size] and rows [n, size], in both directions with gradients."""
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:

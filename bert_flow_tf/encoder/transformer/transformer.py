@@ -23,13 +23,13 @@ from bert_flow_tf.encoder.transformer.layers import (
   Dropout,
   FirstTokens,
   LayerNorm,
-  Rows,
+  RowLayout,
   Tokens,
   Variables,
   can_pack,
 )
-from bert_flow_tf.encoder.transformer.precision import WatchedProducts, make_products
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.products import WatchedProducts, make_products
 from bert_flow_tf.io.files import Json
 
 # {`Architecture.blocks`: class of the blocks}
@@ -58,8 +58,6 @@ class Transformer(tf.Module):
     blocks: the blocks; a single one if all share their weights.
     pooler: the dense layer of the pooled output, or None.
   """
-
-  is_static = False
 
   def __init__(self, config: EncoderConfig, variables: Variables, has_pooler: bool) -> None:
     """Makes the layers; `variables` returns the variable of a path and a shape."""
@@ -168,7 +166,7 @@ class Transformer(tf.Module):
       output, float32 [batch, hidden], or None.
     """
     packed = packed and can_pack()
-    rows: Rows = AllPositions()
+    rows: RowLayout = AllPositions()
     if packed:
       rows = Tokens(mask)
     dropout = Dropout(self.config, dropout_seed)

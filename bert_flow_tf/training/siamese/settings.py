@@ -6,7 +6,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, EncoderSettings, Role
-from bert_flow_tf.encoder.transformer.precisions import reject_int8
+from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import check_positive, setting
 from bert_flow_tf.training.settings import FlowSettings

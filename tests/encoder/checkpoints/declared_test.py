@@ -10,6 +10,7 @@ import tensorflow as tf
 from bert_flow_tf import SentenceEncoder, search
 from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.encoder.checkpoints.declared import read_declared
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
@@ -102,10 +103,10 @@ def test_what_is_not_supported_is_rejected_unless_a_pooling_is_given(tmp_path, p
 def test_normalize_is_harmless_and_no_pooling_is_rejected(tmp_path):
   normalize = ("2_Normalize", "sentence_transformers.models.Normalize")
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), ("1_Pooling", POOLING), normalize), length=None)
-  declared, folder = read_declared(tmp_path)
-  assert (declared.pooling(), declared.source, folder) == ("avg", str(tmp_path / "modules.json"), tmp_path)
+  declared, files = read_declared(EncoderFiles(tmp_path))
+  assert (declared.pooling(), declared.source, files.folder) == ("avg", str(tmp_path / "modules.json"), tmp_path)
   declare(tmp_path, modes("mean_tokens"), (("", TRANSFORMER), normalize))
-  assert read_declared(tmp_path)[0].unsupported == "no pooling"
+  assert read_declared(EncoderFiles(tmp_path))[0].unsupported == "no pooling"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_the_first_dimensions_are_kept(tmp_path):
 def test_a_damaged_declaration_of_the_model(tmp_path, model, error):
   declare(tmp_path, modes("mean_tokens"), **model)
   with pytest.raises(EncoderError, match=rf"config_sentence_transformers\.json: {error}"):
-    read_declared(tmp_path)
+    read_declared(EncoderFiles(tmp_path))
 
 
 def test_a_pooling_without_the_prompt_is_rejected(tmp_path):
@@ -265,7 +266,7 @@ def test_a_transformer_of_another_kind_is_rejected(tmp_path, content):
 @pytest.mark.parametrize(("mode", "ours"), [("mean", "avg"), (["cls"], "cls-token")])
 def test_the_notation_of_newer_versions(tmp_path, mode, ours):
   declare(tmp_path, {"pooling_mode": mode})
-  declared, _ = read_declared(tmp_path)
+  declared, _ = read_declared(EncoderFiles(tmp_path))
   assert (declared.pooling(), declared.max_seq_length) == (ours, 7)
 
 
@@ -273,7 +274,7 @@ def test_the_notation_of_newer_versions(tmp_path, mode, ours):
 def test_damaged_length(tmp_path, length):
   declare(tmp_path, modes("mean_tokens"), length=length)
   with pytest.raises(EncoderError, match=r"sentence_bert_config\.json: max_seq_length"):
-    read_declared(tmp_path)
+    read_declared(EncoderFiles(tmp_path))
 
 
 def test_declared_lower_case_must_be_the_tokenizers(tmp_path):

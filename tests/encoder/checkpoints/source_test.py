@@ -27,7 +27,7 @@ CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens, so connectio
 
 def resolve(name, cache_dir=None, revision=None):
   """Returns the folder of a model."""
-  return source.find(EncoderSettings.of(name, cache_dir=cache_dir, revision=revision)).folder
+  return source.find_source(EncoderSettings.of(name, cache_dir=cache_dir, revision=revision)).folder
 
 
 def point_to(monkeypatch, url):
@@ -137,7 +137,7 @@ def test_a_revision_chooses_the_commit(two_commits, monkeypatch, revision, commi
 
 def test_a_folder_named_snapshots_of_the_user_has_no_commit(tmp_path):
   folder = tiny.save_tiny(tmp_path / "snapshots/v1")
-  assert source.find(EncoderSettings.of(folder)).revision is None
+  assert source.find_source(EncoderSettings.of(folder)).revision is None
 
 
 def test_a_saved_calibration_loads_the_commit_of_its_fit(two_commits, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.encoder.other import saved_model
-from bert_flow_tf.encoder.transformer.precisions import int8_error
+from bert_flow_tf.encoder.transformer.number_formats import int8_error
 from bert_flow_tf.errors import BertFlowError, ConfigError, EncoderError
 from tests.encoder.other import saved_models
 from tests.testing import rejected

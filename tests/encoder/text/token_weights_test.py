@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
 from bert_flow_tf.encoder.identity import EncoderIdentity
-from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder, load_encoder
+from bert_flow_tf.encoder.loading import load_encoder
+from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.frequency import (
   PACKAGED,
   count_frequencies,

@@ -240,7 +240,7 @@ def test_folders_of_google_by_name_or_by_pieces(tmp_path, name, pieces, lower):
   folder = tmp_path / "cased" / name  # The parent folder's name is ignored.
   folder.mkdir(parents=True)
   (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-  assert lower_case_of_google(folder / "vocab.txt") is lower
+  assert lower_case_of_google(folder / "vocab.txt", None) is lower
   (folder / "bert_config.json").write_text("{}")
   assert load_tokenizer(folder, str(folder)).do_lower_case is lower
   (folder / "tokenizer_config.json").write_text(f'{{"do_lower_case": {str(not lower).lower()}}}')

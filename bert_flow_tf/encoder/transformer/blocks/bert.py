@@ -7,7 +7,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder.transformer.activations import LEAST_VALUES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, DISTANCES, OUTER, PROBABILITIES
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, RowLayout, Variables
 
 # transformers adds it to all logits; it changes the last bit of tiny logits.
 _STABLE = 1e-9
@@ -58,7 +58,7 @@ class Block(TransformerBlock):
   def __call__(
     self,
     rows: tf.Tensor,
-    read: Rows,
+    read: RowLayout,
     bias: tf.Tensor,
     dropout: Dropout,
     number: int,
@@ -77,7 +77,7 @@ class Block(TransformerBlock):
       relative: table of the distances of two tokens, for architectures whose attention reads it.
     """
     queries = rows
-    written: Rows = read
+    written: RowLayout = read
     if first_tokens is not None:
       written = first_tokens
       queries = written.pack(read.unpack(rows))

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.transformer.activations import activate
 from bert_flow_tf.encoder.transformer.blocks.bert import TransformerBlock, join_heads, split_heads
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, OUTER, PROBABILITIES
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, Rows, Variables
+from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, RowLayout, Variables
 
 _MASKED = -10000.0
 # A text of more windows than this is computed window by window, which needs no [seq_len, seq_len] matrix.
@@ -49,7 +49,7 @@ class RotaryBlock(TransformerBlock):
   def __call__(
     self,
     rows: tf.Tensor,
-    read: Rows,
+    read: RowLayout,
     bias: tf.Tensor,
     dropout: Dropout,
     number: int,
@@ -63,7 +63,7 @@ class RotaryBlock(TransformerBlock):
     states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=-1)]
     query, key, value = (split_heads(part, self._heads) for part in states)
     query, key = self._rotate(query), self._rotate(key)
-    written: Rows = read
+    written: RowLayout = read
     if first_tokens is not None:
       written = first_tokens
       rows = written.pack(read.unpack(rows))

@@ -1,4 +1,4 @@
-"""Tests of precision.py: halves in the dense layers, float32 elsewhere, with and without instructions of the CPU."""
+"""Tests of products.py: halves in the dense layers, float32 elsewhere, with and without instructions of the CPU."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.transformer import precision as precision_lib
+from bert_flow_tf.encoder.transformer import products as products_lib
 from tests.encoder import tiny
 from tests.encoder.tiny import IDS, MASK
 
@@ -54,9 +54,9 @@ def test_matrices_are_rounded_and_nothing_else(encoders, name):
 @pytest.mark.parametrize("name", HALVES)
 def test_products_of_halves_where_there_are_instructions(folder, encoders, name, monkeypatch):
   """The graph is that of a CPU with instructions; here it uses TensorFlow's own kernels, whose sums are less exact."""
-  if precision_lib.onednn_is_limited():
+  if products_lib.onednn_is_limited():
     pytest.skip("ONEDNN_MAX_CPU_ISA excludes products of halves: TensorFlow ignores it and crashes")
-  monkeypatch.setattr(precision_lib, "_has_instructions", lambda precision: True)
+  monkeypatch.setattr(products_lib, "_has_instructions", lambda precision: True)
   native = SentenceEncoder.from_pretrained(folder, precision=name)
   errors = relative(run(native), run(encoders["float32"]))
   assert all(0 < error < 12 * ROUNDING[name] for error in errors[1:]), errors
@@ -91,18 +91,18 @@ def test_dropout_has_the_same_masks(encoders, name):
 def test_instructions_of_the_cpu(name, cpuinfo, expected, tmp_path, monkeypatch):
   logged = []
   monkeypatch.setattr(logging, "warning", lambda text, *values: logged.append(text % values))
-  monkeypatch.setattr(precision_lib, "_CPUINFO", tmp_path / "cpuinfo")
+  monkeypatch.setattr(products_lib, "_CPUINFO", tmp_path / "cpuinfo")
   for name_of_limit in ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
     monkeypatch.delenv(name_of_limit, raising=False)
   if cpuinfo is not None:
     (tmp_path / "cpuinfo").write_text(cpuinfo)
-  assert precision_lib._has_instructions(name) == expected
+  assert products_lib._has_instructions(name) == expected
   assert [f"precision={name}" in line and "slower than float32" in line for line in logged] == [True] * (not expected)
   monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
-  assert not precision_lib._has_instructions(name)
+  assert not products_lib._has_instructions(name)
   monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
   monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-  assert not precision_lib._has_instructions(name)
+  assert not products_lib._has_instructions(name)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_instructions_of_the_cpu(name, cpuinfo, expected, tmp_path, monkeypatch)
 def test_instructions_of_the_gpu(name, details, expected, monkeypatch):
   monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
   monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
-  assert precision_lib._has_instructions(name) == expected
+  assert products_lib._has_instructions(name) == expected

@@ -1,4 +1,4 @@
-"""Static encoders: the rows of an encoder's word-embedding matrix, without its transformer."""
+"""A vector per token in place of a transformer: rows of a word-embedding matrix, or the vectors of a static model."""
 
 import functools
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class WordRows(tf.Module):
   `config`: its sizes, as a BERT without blocks.
   """
 
-  has_pooler, is_static = False, True
+  has_pooler = False
   # Whether the encoder without "static:" before its name has a transformer.
   is_part = True
 
@@ -40,6 +40,11 @@ class WordRows(tf.Module):
   def weights(self) -> list[tf.Variable]:
     """The matrix."""
     return [self.word_embeddings]
+
+  @property
+  def computed_weights(self) -> list[tf.Variable]:
+    """The matrix, which a graph reads."""
+    return self.weights
 
   @property
   def deciding_settings(self) -> Json:
@@ -73,3 +78,48 @@ class WordRows(tf.Module):
   def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
     """Returns embeddings [batch, hidden] of means of rows: the means themselves."""
     return embeddings
+
+
+class StaticModel(WordRows):
+  """Vector of each token, variable `word_embeddings` float32 [vocab, dim], of which plain means are made.
+
+  `normalizes`: whether a mean is divided by its length.
+  """
+
+  is_part = False
+
+  def __init__(self, rows: np.ndarray, normalizes: bool) -> None:
+    super().__init__(rows)
+    self.normalizes = normalizes
+
+  def __reduce__(self) -> Any:
+    """Returns what makes a copy of its own vectors."""
+    return type(self), (self.word_embeddings.numpy(), self.normalizes)
+
+  @property
+  def deciding_settings(self) -> Json:
+    """Settings that decide an embedding: "normalize", True if a mean is divided by its length."""
+    return {"normalize": self.normalizes}
+
+  @functools.cached_property
+  def rows(self) -> np.ndarray:
+    """The vectors as they are, float32 array of shape [vocab, dim]."""
+    return self.word_embeddings.numpy()
+
+  def embed(self, ids: Any, table: np.ndarray | None) -> np.ndarray:
+    """Returns embeddings of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, dim]."""
+    means = super().embed(ids, table)
+    if not self.normalizes:
+      return means
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    return np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0)
+
+  def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
+    """Returns the vectors of token ids, float32 [batch, seq_len, dim]."""
+    return tf.gather(self.word_embeddings, ids)
+
+  def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
+    """Returns embeddings [batch, dim] of means: divided by their lengths, if the model does so."""
+    if not self.normalizes:
+      return embeddings
+    return tf.math.divide_no_nan(embeddings, tf.norm(embeddings, axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Names of precisions, and what int8 is not for; without TensorFlow."""
+"""Names of precisions, which are number formats, and what int8 is not for; without TensorFlow."""
 
 from bert_flow_tf.errors import ConfigError
 

@@ -1,4 +1,4 @@
-"""Precision of the dense layers: the number format of the factors of matrix products.
+"""Matrix products of the dense layers, in a precision: the number format of their factors.
 
 In half precision the dense layers multiply halves, in int8 integers. Everything else is float32: weights, embeddings,
 attention, softmax, normalization, GELU, the sums between blocks, means over tokens. So the attention mask cannot
@@ -16,7 +16,7 @@ from absl import logging
 
 from bert_flow_tf.encoder.transformer.activations import activate
 from bert_flow_tf.encoder.transformer.int8 import Int8Products
-from bert_flow_tf.encoder.transformer.precisions import INT8
+from bert_flow_tf.encoder.transformer.number_formats import INT8
 
 FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.

@@ -1,4 +1,4 @@
-"""static.py: word rows in the place of a BERT, against NumPy on the matrix in the files."""
+"""token_vectors.py: word rows in the place of a BERT, against NumPy on the matrix in the files."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from safetensors import safe_open
 
 from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.encoder.checkpoints.source import find
+from bert_flow_tf.encoder.checkpoints.source import find_source
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from tests.testing import rejected
@@ -21,7 +21,7 @@ def static():
 
 def rows_of_mini():
   """Returns the word embeddings in mini's file, float64 [vocab, hidden]."""
-  with safe_open(find(EncoderSettings()).folder / "model.safetensors", "numpy") as weights:
+  with safe_open(find_source(EncoderSettings()).folder / "model.safetensors", "numpy") as weights:
     (name,) = [name for name in weights.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
     return weights.get_tensor(name).astype(np.float64)
 

@@ -1,0 +1,211 @@
+"""The loader of encoders, by their settings: whoever loads an encoder, of any kind, asks here.
+
+load_fitted_encoder    the encoder that a calibration was fitted on, or another encoder in its place
+load_encoder           name -> kind -> class of its encoders
+read_encoder           name -> files -> model, tokenizer and weights of tokens, for a `SentenceEncoder`
+"""
+
+import dataclasses
+import importlib
+import os
+import pathlib
+from typing import NamedTuple
+
+from bert_flow_tf.encoder.checkpoints import google
+from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embedding, read_declared, read_modules
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.google import GoogleWeights
+from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
+from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
+from bert_flow_tf.encoder.checkpoints.source import Source, find_source
+from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
+from bert_flow_tf.encoder.kinds import STATIC, split_name, without_transformer
+from bert_flow_tf.encoder.other.static_model import read_static_model
+from bert_flow_tf.encoder.other.token_vectors import WordRows
+from bert_flow_tf.encoder.pooling import WORD_ROWS
+from bert_flow_tf.encoder.settings import LOADING, STATIC_MAX_SEQ_LENGTH, STATIC_TOKEN_WEIGHTS, EncoderSettings
+from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights, parse_token_weights
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
+from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.transformer import checksum_of
+from bert_flow_tf.encoder.transformer.weights import share_weights
+from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.files import Json
+
+_MODEL2VEC = "model2vec"
+
+
+class EncoderParts(NamedTuple):
+  """Arguments of a `SentenceEncoder`."""
+
+  loaded: LoadedModel
+  tokenizer: SentenceTokenizer
+  token_weights: TokenWeights | None
+  settings: EncoderSettings
+
+
+def load_encoder(settings: EncoderSettings, fit: FitSettings | None = None) -> TextEncoder:
+  """Loads the encoder of settings, of the kind that its name says; see `SentenceEncoder.from_pretrained`.
+
+  `fit`: settings in their place, if the weights are those of a fit.
+  """
+  if settings.precision == INT8:
+    largest_of_kernels()  # an error here comes before the long loading
+  kind, _ = split_name(settings.encoder_name)
+  # Named, not imported: encoders are loaded by an encoder's class, too, and by its Keras layer.
+  module, _, name = kind.encoder_class.rpartition(".")
+  encoder_class: type[TextEncoder] = getattr(importlib.import_module(module), name)
+  return encoder_class.load(settings, fit)
+
+
+def load_fitted_encoder(
+  identity: EncoderIdentity | VectorsIdentity | None,
+  where: str,
+  model: str | TextEncoder | None = None,
+  cache_dir: str | os.PathLike | None = None,
+  **given: object,
+) -> tuple[TextEncoder, Json]:
+  """Loads the encoder that an identity at `where` names, or `model`; `given` settings replace the identity's.
+
+  Returns the encoder, and the arguments sentence_embedding_type, max_seq_length and low_dim as far as they are known.
+  """
+  if model is None and not isinstance(identity, EncoderIdentity):
+    message = f"{where}: fitted on {identity or 'an unknown encoder'}; name the encoder, as model=mini"
+    if identity is not None:
+      message += ", with allow_other_encoder=True"
+    raise EncoderError(message, "folder")
+  arguments = resolve(identity, given, is_named=model is not None)
+  if isinstance(model, TextEncoder):
+    loaded = model.settings.arguments(LOADING)
+    for keyword in loaded.keys() & given.keys():
+      if given[keyword] != loaded[keyword]:
+        message = f"{keyword}={given[keyword]}: the encoder is already loaded, with {loaded[keyword]}"
+        raise ConfigError(message, keyword)
+    return model, arguments.pooling
+  name = model
+  if isinstance(identity, EncoderIdentity):
+    name = model or identity.name
+  settings = EncoderSettings.of(name, cache_dir=cache_dir, **arguments.loading)
+  fit = None
+  if model is not None and isinstance(identity, EncoderIdentity):
+    # The encoder of the fit, in whatever folder, is loaded with the settings of the fit.
+    settings_of_fit = EncoderSettings.of(name, cache_dir=cache_dir, **arguments.loading_of_fit)
+    fit = FitSettings(identity.weights_sha256, settings_of_fit)
+  try:
+    return load_encoder(settings, fit), arguments.pooling
+  except EncoderError as error:
+    if model is not None:
+      raise
+    reason = str(error).partition("; expected ")[0]  # the user did not give the name
+    message = f"{where}: its encoder cannot be loaded; give its folder, with model=FOLDER ({reason})"
+    raise EncoderError(message, "folder") from error
+
+
+def read_encoder(
+  settings: EncoderSettings, fit: FitSettings | None = None, do_lower_case: bool | None = None
+) -> EncoderParts:
+  """Reads a transformer or its word rows, or a static model, from the files of settings.
+
+  `fit`: see `load_encoder`. `do_lower_case`: None for what the files say.
+
+  Raises:
+    ConfigError, EncoderError: see `SentenceEncoder.from_pretrained`; EncoderError also for a name of another kind.
+  """
+  if settings.token_weights is not None:
+    parse_token_weights(settings.token_weights)  # before the long loading
+  source = find_source(settings)
+  is_static_model = _is_static_model(source)
+  if is_static_model and source.kind is not STATIC:
+    raise EncoderError(
+      f"model={source.name}: a static model, which has no transformer; give {without_transformer(source.name)}", "model"
+    )
+  _check_settings(settings, source)
+  if is_static_model:
+    return EncoderParts(*read_static_model(settings, source, fit))
+  loaded = _read_model(settings, source)
+  if fit is not None:
+    checksum = checksum_of(loaded.model.weights)
+    loaded = dataclasses.replace(loaded, weights_checksum=checksum)
+    settings = fit.choose(settings, checksum)
+    loaded = _with_activation(loaded, settings)
+  given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+  given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)
+  tokenizer = load_tokenizer(loaded.files, loaded.name, given)
+  tokenizer.check_ids(loaded.model.config.vocab_size)
+  loaded.declared.check_letter_case(tokenizer.do_lower_case)
+  token_weights = settings.token_weights or loaded.declared.token_weights
+  weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus, settings.number_weight)
+  return EncoderParts(loaded, tokenizer, weights, settings)
+
+
+def _is_static_model(source):
+  """Returns whether the files are a static model's, of model2vec or sentence-transformers."""
+  if source.checkpoint is not None:
+    return False
+  if read_modules(source.files):
+    return find_static_embedding(source.files) is not None
+  return source.files.json(CONFIG).get("model_type") == _MODEL2VEC
+
+
+def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
+  """Returns the model of a source. No weight stays random."""
+  changes = {}
+  if settings.hidden_act is not None:
+    changes["hidden_act"] = settings.hidden_act
+  declared = Declared()
+  weights: HuggingFaceWeights | GoogleWeights
+  if source.checkpoint is None:
+    declared, files = read_declared(source.files)
+    weights = HuggingFaceWeights(files, changes)
+  else:
+    config_path = google.config_file(source.folder)
+    if settings.bert_config_file:
+      config_path = _given_file("bert_config_file", settings.bert_config_file)
+    vocab_file = source.folder / "vocab.txt"
+    if settings.vocab_file is not None:
+      vocab_file = _given_file("vocab_file", settings.vocab_file)
+    files = EncoderFiles(vocab_file.parent)
+    weights = GoogleWeights(config_path, files, vocab_file.name, source.checkpoint, changes)
+  if source.kind is not STATIC:
+    declared_in = None
+    if declared.source:
+      declared_in = source.files
+    return LoadedModel(weights.transformer(), source.name, files, declared, declared_in, source.revision)
+  length = STATIC_MAX_SEQ_LENGTH
+  if declared.source:
+    length = declared.max_seq_length
+  declared = Declared(WORD_ROWS, length, lower_case_by=declared.lower_case_by, token_weights=STATIC_TOKEN_WEIGHTS)
+  return LoadedModel(WordRows(weights.word_embeddings()), source.name, files, declared, revision=source.revision)
+
+
+def _with_activation(loaded, settings):
+  """Returns a model with the activation of settings, on the same variables."""
+  model = loaded.model
+  if settings.hidden_act in (None, model.config.hidden_act):
+    return loaded
+  key = model.config.architecture.key("hidden_act")
+  config = EncoderConfig({**model.config.values, key: settings.hidden_act})
+  return dataclasses.replace(loaded, model=share_weights(config, model.weights, model.has_pooler))
+
+
+def _given_file(argument, value):
+  """Returns the path of a file that the user named."""
+  path = pathlib.Path(os.path.expanduser(value))
+  if not path.is_file():
+    raise ConfigError(f"{argument}={value}: no such file", argument)
+  return path
+
+
+def _check_settings(settings: EncoderSettings, source: Source) -> None:
+  """Raises ConfigError for a setting without a use for these files."""
+  useless = {"saved_model_output": "is no SavedModel"}
+  if source.kind is STATIC:
+    useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
+  if source.checkpoint is None:
+    reason = "is no TensorFlow 1 checkpoint that it could belong to"
+    useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason)
+  settings.check_useful(useless)
