@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.report import result_files
 from bert_flow_tf.runs import siamese_scores
-from bert_flow_tf.runs.siamese_parts import prefix_of
+from bert_flow_tf.runs.siamese_parts import tf1_prefix_of
 from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import write_checkpoint
@@ -36,7 +36,7 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
   for step in (3, 10):
     write_training_checkpoint(tmp_path / "exp", step, encoder, flow, None)
   folder = str(tmp_path / "exp")
-  assert prefix_of(folder) == f"{folder}/model.ckpt-10"
+  assert tf1_prefix_of(folder) == f"{folder}/model.ckpt-10"
 
   def killed(prefix, variables):
     raise KeyboardInterrupt
@@ -44,7 +44,7 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
   monkeypatch.setattr("bert_flow_tf.tf1.checkpoint.write_checkpoint", killed)  # while it replaces the latest one
   with pytest.raises(KeyboardInterrupt):
     write_training_checkpoint(tmp_path / "exp", 10, encoder, flow, None)
-  assert prefix_of(folder) == f"{folder}/model.ckpt-3"
+  assert tf1_prefix_of(folder) == f"{folder}/model.ckpt-3"
   assert (tmp_path / "exp/checkpoint").read_text().count("model.ckpt-3") == 2
   monkeypatch.setattr("bert_flow_tf.tf1.checkpoint.write_checkpoint", write_checkpoint)
   write_training_checkpoint(tmp_path / "exp", 10, encoder, flow, None)
@@ -52,14 +52,14 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
   times = [(tmp_path / "exp" / name).stat().st_mtime_ns for name in ("vocab.txt", "bert_config.json")]
   assert times == sorted(times)
   same = (f"{folder}/model.ckpt-3", str(tmp_path / "model"), "mini", "hub/name")
-  assert tuple(map(prefix_of, same)) == same
+  assert tuple(map(tf1_prefix_of, same)) == same
 
   other = make_flow(2, 1)
-  assert restore(prefix_of(folder), other, None) == {"flow": (24, 24)}
+  assert restore(tf1_prefix_of(folder), other, None) == {"flow": (24, 24)}
   for name, value in flow.tf1_variables().items():
     np.testing.assert_array_equal(value, other.tf1_variables()[name])
   with rejected(ConfigError, "flow_model_config", match="24 .* 12"):
-    restore(prefix_of(folder), make_flow(1, 1), None)
+    restore(tf1_prefix_of(folder), make_flow(1, 1), None)
   assert tf1_prefixes_in(folder) == ["model.ckpt-10", "model.ckpt-3"]
 
 
