@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -50,6 +50,9 @@ from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
+
+if TYPE_CHECKING:
+  from bert_flow_tf.training.choice import Choice
 
 _SAMPLE = 1024
 # Texts of pairs that are embedded at once: distinct ones, or those of a part of the pairs if there are more.
@@ -109,7 +112,7 @@ class SentenceModel:
       message = f"encoder={encoder!r}: expected a loaded encoder; SentenceModel.from_pretrained(name) loads it"
       raise ConfigError(message, argument="encoder")
     self.encoder = encoder
-    self.choice: Any = None
+    self.choice: Choice | None = None
     self.flow_fit: LoopResult | None = None
     self.sample: list[str] = []
     self.dim = encoder.dim(sentence_embedding_type)

@@ -1,8 +1,10 @@
 """The rows that a calibration is fitted on: sentences, which are embedded when they are needed, or vectors."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout, VectorPairs
+
+if TYPE_CHECKING:
+  from bert_flow_tf.training.choice import Choice
 
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -114,7 +119,7 @@ class FitSentences:
     embeddings = self._embed_of_fit(used)
     return _embedding_pairs(embeddings, used, numbers, len(pairs))
 
-  def choose(self, seed: int) -> Any:
+  def choose(self, seed: int) -> Choice:
     """Returns the `Choice` of a calibration without labels."""
     # Imported here: only auto needs it.
     from bert_flow_tf.training.choice import choose_calibration
