@@ -18,10 +18,10 @@ from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.data.flow_corpus import default_epochs
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, fit_flow, make_trainer
 from bert_flow_tf.training.settings import FlowSettings

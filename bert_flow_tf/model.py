@@ -1,27 +1,37 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
+import contextlib
 import copy
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.calibration.arguments import Calibrating, read_steps, without_identity
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.low_dim import LowDim, check_low_dim
+from bert_flow_tf.calibration.function import SentenceFunction
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, fitted_steps, parse_calibration
 from bert_flow_tf.calibration.recipes import find_recipe
-from bert_flow_tf.calibration.saving import as_calibration, load_steps, save_steps, steps_sha256
-from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps, cosines_of_halves
+from bert_flow_tf.calibration.saving import load_steps, save_steps, steps_sha256
+from bert_flow_tf.calibration.step import (
+  Calibration,
+  Normalize,
+  Step,
+  apply_to_rows,
+  cosines_of_halves,
+  output_dim,
+)
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
 from bert_flow_tf.encoder.identity import (
   EncoderIdentity,
+  VectorsIdentity,
   check_encoder,
   has_identity,
   load_identity,
@@ -35,13 +45,15 @@ from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.flow.keras import check_dense, is_symbolic
+from bert_flow_tf.flow.keras import check_dense
 from bert_flow_tf.io.checks import check_assignment, check_counts, check_rows, check_sentence_transformers
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.loop import LoopResult
+
+if TYPE_CHECKING:
+  from bert_flow_tf.training.choice import Choice
 
 _SAMPLE = 1024
 # Texts of pairs that are embedded at once: distinct ones, or those of a part of the pairs if there are more.
@@ -63,13 +75,12 @@ class SentenceModel:
 
   Args:
     encoder: the encoder.
-    calibration: fitted calibration or flow; None for the encoder alone.
+    calibration: the steps: a list of them, a fitted calibration, or a flow; None for the encoder alone.
     sentence_embedding_type: see `SentenceEncoder.encode`.
     max_seq_length: see `SentenceEncoder.encode`.
-    characters: dimensions of the `Characters` that follow the calibrated embedding; without a calibration they stand
-      alone. None for none.
-    low_dim: number of groups of neighboring dimensions to average, `LowDim`, the last step; None for none.
-    steps: further steps, between these and `low_dim`.
+    characters: dimensions of the step `Characters` after `calibration`; None for none.
+    low_dim: number of groups of neighboring dimensions that the last step, `LowDim`, averages; None for none.
+    steps: steps after `calibration` and `characters`, before `low_dim`.
     cache: folder where embeddings are kept between runs, an `EmbeddingCache`, or None.
     allow_other_encoder: whether the calibration may have been fitted on other embeddings.
 
@@ -78,7 +89,7 @@ class SentenceModel:
 
   Attributes:
     encoder: the encoder, a `SentenceEncoder` or an encoder of another kind.
-    steps: the `calibration.Step`s, in their order.
+    steps: all `calibration.Step`s, in their order. `fit` replaces a calibration and characters at the start.
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
     flow_fit: the `LoopResult` of the last fit of a flow, else None.
@@ -88,7 +99,7 @@ class SentenceModel:
   def __init__(
     self,
     encoder: TextEncoder,
-    calibration: Calibration | Glow | None = None,
+    calibration: Calibrating = None,
     *,
     sentence_embedding_type: str | None = None,
     max_seq_length: int | None = None,
@@ -102,22 +113,19 @@ class SentenceModel:
       message = f"encoder={encoder!r}: expected a loaded encoder; SentenceModel.from_pretrained(name) loads it"
       raise ConfigError(message, argument="encoder")
     self.encoder = encoder
-    self.choice: Any = None
+    self.choice: Choice | None = None
     self.flow_fit: LoopResult | None = None
     self.sample: list[str] = []
     self.dim = encoder.dim(sentence_embedding_type)
     self._identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
-    self._settings = self._identity.settings
     self._cache = cache
     self._default_calibration = FLOW
-    self._unfitted_recipe: str | None = None
-    fitted = None
-    if calibration is not None:
-      fitted = as_calibration(calibration)
-      check_encoder(fitted, self._identity, self.dim, f"calibration={fitted.name}", "calibration", allow_other_encoder)
-    self._low_dim = low_dim
-    self._further_steps = tuple(steps) if isinstance(steps, Sequence) else (steps,)
-    self._set_steps(CalibrationSpec(None, characters=characters).steps(fitted))
+    given = read_steps(calibration, characters, steps, low_dim)
+    for first in given[:1]:
+      if isinstance(first, Calibration):
+        where = f"calibration={first.name}"
+        check_encoder(first, self._identity, self.dim, where, "calibration", allow_other_encoder)
+    self._set_steps(given)
 
   def __setattr__(self, name: str, value: Any) -> None:
     """Sets an attribute; a ConfigError for a name that would have no effect, as truncate_dim."""
@@ -165,7 +173,7 @@ class SentenceModel:
       low_dim=low_dim,
       cache=cache,
     )
-    encoder.declared.log(**model._settings.pooling_arguments())
+    encoder.declared.log(**model._identity.settings.pooling_arguments())
     if recipe is not None:
       model._default_calibration, model._unfitted_recipe = settings.calibration, recipe
     return model
@@ -198,52 +206,31 @@ class SentenceModel:
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    steps: list[Step] = []
-    identity: Any
-    with naming("folder"):
-      if has_identity(folder):
-        identity = load_identity(folder)
-      else:
-        steps, values = load_steps(folder)
-        identity = read_identity(values, where)
-
+    steps, identity = _read_folder(folder, where)
     # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
-    model, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
-    try:
-      loaded = cls(model, cache=cache, **arguments)
-    except BertFlowError as error:
-      if error.argument in settings:
-        raise
-      message = f"{where}: fitted on {identity}, got embeddings of {model.name!r} ({error})"
-      raise EncoderError(f"{message}{identity.remedy if identity else ''}", "folder") from error
-    if steps and isinstance(steps[0], Calibration):
-      check_encoder(steps[0], loaded.identity, loaded.dim, where, "folder", allow_other_encoder)
-    elif not allow_other_encoder:
-      identity.check_same(loaded.identity, where, "folder")
-    first = fitted_steps(steps)
-    loaded._further_steps = tuple(steps[len(first) :])
-    loaded._set_steps(first)
+    encoder, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
+    with _errors_of_fit(where, identity, encoder, settings):
+      embeddings = encoder.identity(**arguments)
+    if identity is not None and not allow_other_encoder:
+      identity.check_same(embeddings, where, "folder")
+    with _errors_of_fit(where, identity, encoder, settings):
+      loaded = cls(encoder, steps, cache=cache, allow_other_encoder=allow_other_encoder, **arguments)
     if not allow_other_encoder:
       for step in steps:
-        step.check_encoder(loaded.encoder, where)
+        step.check_encoder(encoder, where)
     return loaded
 
   def _set_steps(self, steps: Sequence[Step]) -> None:
-    """Sets calibration and characters, and the further steps; a ConfigError if they do not fit the encoder."""
-    for step in self._further_steps:
-      if not isinstance(step, Step):
-        raise ConfigError(f"steps: got {step!r}, expected a list of objects of calibration.Step", argument="steps")
-    bound = [step.bound_to(self.encoder) for step in (*steps, *self._further_steps)]
-    if self._low_dim is not None:
-      bound.append(LowDim(self._low_dim))
-    dim = self.dim
-    if bound and not bound[0].reads_embedding:
-      dim = 0
-    for step in bound:
-      dim = step.output_dim_of(dim)
+    """Sets the steps; a ConfigError if they do not fit the encoder."""
+    bound = [step.bound_to(self.encoder) for step in steps]
+    self._output_dim = output_dim(bound, self.dim)
     self.steps: tuple[Step, ...] = tuple(bound)
-    self._output_dim = dim
-    self._unfitted_recipe = None
+    self._unfitted_recipe: str | None = None
+
+  @property
+  def _kept_steps(self) -> tuple[Step, ...]:
+    """The steps that a fit keeps."""
+    return self.steps[len(fitted_steps(self.steps)) :]
 
   @property
   def calibration(self) -> Calibration | None:
@@ -267,7 +254,7 @@ class SentenceModel:
 
   @property
   def identity(self) -> EncoderIdentity:
-    """The `EncoderIdentity` of the embeddings before calibration, and of `low_dim`: of the weights as they are now.
+    """The `EncoderIdentity` of the embeddings before the steps, of the weights as they are now, and of `low_dim`.
 
     Weights that may be trained (`as_layer`, `as_function(trainable=True)`, your own BERT) are read for it each time.
     """
@@ -275,13 +262,8 @@ class SentenceModel:
 
   @property
   def steps_checksum(self) -> str | None:
-    """Hexadecimal SHA-256 of the steps without `low_dim`, which the identity holds; None for none."""
-    return steps_sha256(self._saved_steps)
-
-  @property
-  def _saved_steps(self):
-    """The steps without `low_dim`, which is the last one."""
-    return self.steps if self._low_dim is None else self.steps[:-1]
+    """Hexadecimal SHA-256 of the steps that the identity does not hold; None for none."""
+    return steps_sha256(without_identity(self.steps, self._identity))
 
   def __repr__(self) -> str:
     values = {"pooling": self._identity.sentence_embedding_type, "max_seq_length": self.max_seq_length}
@@ -307,8 +289,9 @@ class SentenceModel:
         argument="encoder",
       )
     identity = self.identity
-    if self._saved_steps:
-      save_steps(folder, self._saved_steps, identity.to_dict())
+    steps = without_identity(self.steps, identity)
+    if steps:
+      save_steps(folder, steps, identity.to_dict())
     else:
       save_identity(identity, folder)
 
@@ -384,7 +367,7 @@ class SentenceModel:
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
     (fitted,) = fitter.fit([spec], rows, flow_settings)
-    self._set_steps(spec.steps(fitted))
+    self._set_steps([*spec.steps(fitted), *self._kept_steps])
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     step = math.ceil(len(rows.occurrences) / _SAMPLE)
     self.sample = rows.occurrences[:: max(step, 1)]  # of the flow's usual input, for an export
@@ -396,35 +379,34 @@ class SentenceModel:
     return FitSentences(self.encoder, self.identity, checked, cache=self._cache, **arguments)
 
   def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
-    """Checks, before anything is embedded, that low_dim divides the calibrated embedding, and that dropout has a use.
+    """Checks, before anything is embedded, that the steps take the calibrated embedding, and that dropout has a use.
 
     Raises:
-      ConfigError: it does not, or characters need word pieces.
+      ConfigError: they do not, as `low_dim` that does not divide it, and characters without word pieces.
     """
-    dims = [step.bound_to(self.encoder).output_dim_of(0) for step in spec.steps(None)]
-    for part in spec.parts:
-      dim = self.dim
-      if part.method == "whitening" and part.k:
-        dim = int(part.k)
-      dims.append(dim)
-    for dim in dims:
-      check_low_dim(dim, self._low_dim)
+    dim = spec.output_dim_of(self.dim)
+    for step in (*spec.steps(None), *self._kept_steps):
+      dim = step.bound_to(self.encoder).output_dim_of(dim)
     if encoder_dropout:
       self.encoder.check_has_transformer("be embedded with dropout")
       reject_int8(self.encoder.precision, "encoder_dropout is part of a training")
 
-  def with_calibration(self, calibration: Calibration | None, characters: int | None = None) -> "SentenceModel":
-    """Returns a model of the same encoder and settings with another calibration and characters, or without them."""
-    arguments = {**self._settings.model_arguments(), "steps": self._further_steps, "cache": self._cache}
-    return SentenceModel(self.encoder, calibration, characters=characters, **arguments)
+  def with_calibration(self, calibration: Calibrating, characters: int | None = None) -> "SentenceModel":
+    """Returns a model of the same encoder, settings and further steps with another calibration, or without one.
+
+    Args:
+      calibration: the steps that take the place of those of a fit; see the class.
+      characters: see the class.
+    """
+    steps = [*read_steps(calibration, characters), *without_identity(self._kept_steps, self._identity)]
+    return SentenceModel(self.encoder, steps, cache=self._cache, **self._identity.settings.model_arguments())
 
   def _embed(self, sentences, batch_size, show_progress, prompt=None):
     """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""
-    arguments = {"batch_size": batch_size, "show_progress": show_progress, **self._settings.pooling_arguments()}
-    encoder = self.encoder
+    encoder, pooling = self.encoder, self._identity.settings.pooling_arguments()
     if prompt is not None:
       encoder = encoder.with_prompt(prompt)
-    return encoder.encode(sentences, cache=self._cache, **arguments)
+    return encoder.encode(sentences, batch_size=batch_size, show_progress=show_progress, cache=self._cache, **pooling)
 
   def _prompt_of(self, prompt_name, prompt, prompt_type):
     """Returns a prompt, the declared one of a name, or that of a role; None for neither."""
@@ -455,9 +437,7 @@ class SentenceModel:
       embeddings = check_rows(embeddings, self.dim)
     else:
       embeddings = np.zeros([len(embeddings), 0], np.float32)
-    for step in steps:
-      embeddings = step.transform(embeddings, tokens)
-    return np.asarray(embeddings, np.float32)
+    return apply_to_rows(steps, embeddings, tokens)
 
   def _tokens(self, sentences, n):
     """Returns the token ids of n sentences, a list of int32 arrays [seq_len]; an empty list if no step reads them."""
@@ -562,9 +542,8 @@ class SentenceModel:
       return self
     model = copy.copy(self)
     model.encoder = encoder
-    values = self._settings.model_arguments()
+    values = self._identity.settings.model_arguments()
     model._identity = dataclasses.replace(encoder.identity(**values), name=self._identity.name)
-    model._settings = model._identity.settings
     model.steps = tuple(step.bound_to(encoder) for step in self.steps)
     return model
 
@@ -653,7 +632,7 @@ class SentenceModel:
     pooling = self.pooling if self.reads_embedding else None
     return self.encoder.text_graph(pooling, self.max_seq_length)
 
-  def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> "SentenceFunction":
+  def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> SentenceFunction:
     """Returns a function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
 
     It computes as `encode` does, to rounding, on the weights of this model: in a tf.data pipeline, a tf.function, a
@@ -683,50 +662,24 @@ class SentenceModel:
       return SentenceFunction(encoder, steps, trainable)
 
 
-class SentenceFunction(tf.Module):
-  """Function of `SentenceModel.as_function`: UTF-8 text string [n] -> embeddings float32 [n, output_dim], in a graph.
+def _read_folder(folder, where) -> tuple[list[Step], EncoderIdentity | VectorsIdentity | None]:
+  """Returns the steps of a model's or calibration's folder, and the identity of its embeddings, None if unknown."""
+  with naming("folder"):
+    if has_identity(folder):
+      return [], load_identity(folder)
+    steps, values = load_steps(folder)
+    return steps, read_identity(values, where)
 
-  Attributes:
-    variables: all weights on which it computes.
-    trainable_variables: the weights that get gradients; none of a frozen function.
-    non_trainable_variables: the other weights.
-  """
 
-  # Lists in place of the properties of `tf.Module`, for which every variable of a frozen function is trainable. A
-  # SavedModel has them, too.
-  variables: Sequence[tf.Variable] = ()
-  trainable_variables: Sequence[tf.Variable] = ()
-  non_trainable_variables: Sequence[tf.Variable] = ()
-
-  def __init__(self, encoder: TextGraph, steps: Sequence[Step], trainable: bool) -> None:
-    super().__init__(name="sentence_function")
-    of_steps = [variable for step in steps for variable in step.variables]
-    trained = []
-    if trainable:
-      trained += encoder.trainable_variables()
-      trained += [variable for variable in of_steps if variable.trainable]
-    ids = set(map(id, trained))
-    self.variables = [*encoder.variables, *of_steps]
-    self.trainable_variables = trained
-    self.non_trainable_variables = [variable for variable in self.variables if id(variable) not in ids]
-    encoder.track(self)
-
-    def embed(text):
-      embeddings = apply_steps(steps, Features(*encoder.features(text)))
-      if not trainable:
-        embeddings = tf.stop_gradient(embeddings)
-      return embeddings
-
-    text = tf.TensorSpec([None], tf.string, "text")
-    function = tf.function(embed, input_signature=[text], autograph=False)
-    function.get_concrete_function()
-    # TensorFlow saves functions that are attributes.
-    self.__dict__["__call__"] = function
-
-  def __call__(self, text: Any) -> tf.Tensor:
-    """UTF-8 text string [n] -> float32 [n, output_dim]."""
-    if is_symbolic(text):
-      layer = "keras.layers.Lambda(function, output_shape=(dim,))"
-      raise DataError(f"text: a symbolic tensor of Keras; use a layer on it, {layer}", "text")
-    check_dense(text, "text")
-    return self.__dict__["__call__"](text)
+@contextlib.contextmanager
+def _errors_of_fit(
+  where: str, identity: EncoderIdentity | VectorsIdentity | None, encoder: TextEncoder, given: Mapping[str, object]
+) -> Iterator[None]:
+  """Raises an EncoderError that names the folder at `where` for an error of what is not among the given settings."""
+  try:
+    yield
+  except BertFlowError as error:
+    if error.argument in given:
+      raise
+    message = f"{where}: fitted on {identity}, got embeddings of {encoder.name!r} ({error})"
+    raise EncoderError(f"{message}{identity.remedy if identity else ''}", "folder") from error

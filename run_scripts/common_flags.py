@@ -170,7 +170,8 @@ def define_calibration_flags(several: bool = False) -> None:
   if several:
     define, folder = flags.DEFINE_list, "Folders of calibrations, as exp/NAME/flow,exp/NAME/whitening-64. They decide"
   # Flags on the command line replace the values of the calibration.
-  decided = "encoder, pooling, max_seq_length, low_dim, precision and token_weights"
+  *names, last = help_page.DECIDED.values()
+  decided = f"{', '.join(names)} and {last}"
   text = f"{folder} {decided}, except for flags on the command line. Default: the encoder alone."
   define("flow_folder", None, text)
   flags.DEFINE_boolean("allow_other_encoder", False, "Apply a calibration to another encoder than it was fitted for.")

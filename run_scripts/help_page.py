@@ -29,8 +29,12 @@ _PART_OF_FLAG = {
   **dict.fromkeys(("output",), "io"),
   **dict.fromkeys(("export_dir", "calibration_only", "reference"), "serving"),
 }
-# Flags that a saved calibration decides if they are not on the command line.
-_DECIDED = ("model", "sentence_embedding_type", "max_seq_length", "low_dim", "precision", "token_weights")
+# {flag that a saved calibration decides if it is not on the command line: what it sets}
+DECIDED = {
+  "model": "encoder",
+  "sentence_embedding_type": "pooling",
+  **{name: name for name in ("max_seq_length", "low_dim", "precision", "token_weights")},
+}
 
 
 def put_under(name: str, part: str) -> None:
@@ -86,7 +90,7 @@ def _flag(flag, calibrated):
   # The default stands at the end, unless the help has it.
   default = flag.default_as_str and flag.default_as_str.strip("'")
   described = re.search(r" Default: (.*)\.$", help_text)
-  if calibrated and flag.name in _DECIDED:
+  if calibrated and flag.name in DECIDED:
     if described:
       default = described.group(1)
       help_text = help_text[: described.start()]

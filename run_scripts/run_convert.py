@@ -13,14 +13,14 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.encoder.pooling import DEFAULT_POOLING
-from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.encoder.settings import DEFAULT_MAX_SEQ_LENGTH, POOLING, EncoderSettings
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
 
 # Flags that only one direction of the conversion takes.
-_OF_POOLING = ("sentence_embedding_type", "low_dim", "max_seq_length")
+_OF_POOLING = common_flags.encoder_flags((POOLING,))
 _SOURCE = (
   "tf1_checkpoint",
   "bert_config_file",

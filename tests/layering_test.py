@@ -16,7 +16,7 @@ _ARROWS = {**dict.fromkeys(("bert_flow_tf", *_COMMON), ()), **read_build()[0]["P
 # {module or folder of the encoder: its layer}; the table ENCODER has the layers, lowest first.
 _ENCODER = "bert_flow_tf.encoder"
 _LAYERS = {name: number for number, names in enumerate(read_build()[0]["ENCODER"]) for name in names}
-# {package of others: where alone it may be imported}
+# {package of others, or module of a step: where alone it may be imported}
 _ONLY_IN = {
   "absl.flags": ("run_scripts",),
   "absl.app": ("run_scripts",),
@@ -37,13 +37,15 @@ _ONLY_IN = {
   "faiss": ("bert_flow_tf.vectors.inverted_lists",),
   "fsspec": ("bert_flow_tf.io.storage",),
   "pyarrow": ("bert_flow_tf.data", "bert_flow_tf.vectors.shards"),
+  "bert_flow_tf.calibration.characters": ("bert_flow_tf.calibration", "bert_flow_tf.model"),
+  "bert_flow_tf.calibration.low_dim": ("bert_flow_tf.calibration",),
 }
 # Modules that import others by names in a table: of public names, of kinds of encoders, of commands.
 _BY_NAME = ("bert_flow_tf", "bert_flow_tf.encoder.loading", "run_scripts.bert_flow")
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
-  "bert_flow_tf.calibration": ("flow", "saving"),
+  "bert_flow_tf.calibration": ("arguments", "flow", "function", "saving"),
   "bert_flow_tf.data": ("tfds_builders", "tfds_source"),
   "bert_flow_tf.data.readers": (),
   "bert_flow_tf.evaluation": (),

@@ -31,9 +31,12 @@ class Scale:
     """Returns the scale for the moments of u, whole or diagonal."""
     return cls(moments.mean, float(np.sqrt(moments.variance.sum())))
 
-  def __call__(self, embeddings: tf.Tensor) -> tf.Tensor:
-    """u [n, dim] of float64, or of float32 in TensorFlow Lite -> x [n, dim] of the same type."""
-    return (embeddings - self.mean) / self.rms
+  def __call__(self, embeddings: tf.Tensor, lite: bool = False) -> tf.Tensor:
+    """u [n, dim] -> x float32 [n, dim]; for `lite` see `Features`."""
+    import tensorflow as tf
+
+    exact = tf.cast(embeddings, tf.float32 if lite else tf.float64)
+    return tf.cast((exact - self.mean) / self.rms, tf.float32)
 
 
 class SideBySide(Calibration, methods=(SIDE_BY_SIDE,)):

@@ -51,8 +51,7 @@ class FlowCalibration(Calibration, methods=(FLOW,)):
     """Returns the flow's input: u [n, dim] itself, or scaled, float32; for `lite` see `Features`."""
     if self.scale is None:
       return tf.convert_to_tensor(embeddings)
-    exact = tf.cast(embeddings, tf.float32 if lite else tf.float64)
-    return tf.cast(self.scale(exact), tf.float32)
+    return self.scale(embeddings, lite)
 
   def bits_per_dim(self, embeddings: Any) -> tf.Tensor:
     """Returns the flow's loss for u [n, dim]: [n] in bits per dimension."""

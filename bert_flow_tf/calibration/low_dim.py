@@ -15,7 +15,6 @@ from bert_flow_tf.io.files import Json
 if TYPE_CHECKING:
   import tensorflow as tf
 
-
 _LOW_DIM = "low_dim"
 
 
@@ -33,9 +32,13 @@ class LowDim(Step, methods=(_LOW_DIM,)):
     return int(self._n)
 
   def __call__(self, features: Features) -> tf.Tensor:
-    """embedding [n, dim] -> [n, output_dim]."""
+    """embedding [n, dim] -> means [n, output_dim]."""
+    import tensorflow as tf
+
     check_features(features)
-    return low_dim(features.embedding, self._n)
+    dim = features.embedding.shape[-1]
+    self.output_dim_of(dim)
+    return tf.reduce_mean(tf.reshape(features.embedding, [-1, self._n, dim // self._n]), axis=-1)
 
   def contents(self) -> Contents:
     """Returns n."""
@@ -46,20 +49,3 @@ class LowDim(Step, methods=(_LOW_DIM,)):
     """Returns the step of `contents`."""
     del arrays
     return cls(settings["n"])
-
-
-def check_low_dim(dim: int, low_dim: int | None) -> None:
-  """Raises ConfigError unless `low_dim` is None or a positive divisor of `dim`."""
-  if low_dim is not None:
-    LowDim(low_dim).output_dim_of(dim)
-
-
-def low_dim(embeddings: tf.Tensor, n: int | None) -> tf.Tensor:
-  """Returns the means of n groups of neighboring dimensions of [batch, dim], [batch, n]; the embeddings for None."""
-  import tensorflow as tf
-
-  if n is None:
-    return embeddings
-  dim = embeddings.shape[-1]
-  check_low_dim(dim, n)
-  return tf.reduce_mean(tf.reshape(embeddings, [-1, n, dim // n]), axis=-1)

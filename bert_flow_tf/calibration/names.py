@@ -73,6 +73,16 @@ class CalibrationSpec:
       steps.append(Characters(self.characters))
     return steps
 
+  def output_dim_of(self, dim: int) -> int:
+    """Returns the dimensions of the calibration of `parts` for embeddings of `dim`, before it is fitted; 0 without."""
+    dims = [int(part.k) if part.method == "whitening" and part.k else dim for part in self.parts]
+    return sum(dims)
+
+  @property
+  def needs_sentences(self) -> bool:
+    """True if vectors alone do not do: for auto, which mixes sentences, and characters."""
+    return self.method == AUTO or self.characters is not None
+
   @property
   def k_on_dev(self) -> bool:
     """True if k is chosen on labeled pairs after the fit (`LinearCalibration.choose_k`)."""
@@ -81,7 +91,7 @@ class CalibrationSpec:
 
 
 def fitted_steps(steps: Sequence[Step]) -> list[Step]:
-  """Returns the first steps of a model that a fit replaces, as `CalibrationSpec.steps` makes them."""
+  """Returns the steps of a model that a fit replaces: the first ones, as `CalibrationSpec.steps` makes them."""
   first: list[Step] = []
   for kind in (Calibration, Characters):
     first += [step for step in steps[len(first) : len(first) + 1] if isinstance(step, kind)]
@@ -165,7 +175,7 @@ def make_calibration(spec: CalibrationSpec | str) -> LinearCalibration:
   """Returns a calibration that is not fitted; not the flow or auto, which `training` makes."""
   if isinstance(spec, str):
     spec = parse_calibration(spec)
-  if spec.method not in METHODS or spec.second or spec.characters:
+  if spec.method not in METHODS or spec.needs_sentences:
     needs = "auto and characters need sentences, as SentenceModel.fit takes them; fit_calibration fits flows"
     raise ConfigError(f"calibration={spec.name}: {needs}; for vectors take soft-whitening", "calibration")
   return LinearCalibration(spec.method, spec.k)

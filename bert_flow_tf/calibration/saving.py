@@ -13,21 +13,10 @@ from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, joined_contents, spl
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step
 from bert_flow_tf.errors import CalibrationError, ConfigError
-from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.files import Json
 
 _STEPS = "steps"  # the method in the settings of several steps
-
-
-def as_calibration(calibration: Calibration | Glow) -> Calibration:
-  """Returns a calibration as it is, a flow as `FlowCalibration`."""
-  if isinstance(calibration, Glow):
-    return FlowCalibration(calibration)
-  if not isinstance(calibration, Calibration):
-    kind = type(calibration).__name__
-    raise ConfigError(f"calibration={kind}: expected a Calibration, a Glow or None", argument="calibration")
-  return calibration
 
 
 def load_calibration(folder: str | os.PathLike) -> Calibration:

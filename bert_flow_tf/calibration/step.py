@@ -140,9 +140,14 @@ class Step(abc.ABC):
 
   def transform(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
     """Returns the step's output for embeddings [n, dim] of sentences with token ids, float32 [n, output_dim]."""
+    return self._transformed(embeddings, tokens)
+
+  def _transformed(self, embeddings, tokens):
+    """Returns the output for embeddings that are finite numbers, as `transform`."""
     from bert_flow_tf.encoder.text.word_piece import pad_batch
 
     check_not_forked(CalibrationError)
+    self.check_fitted()
     results = np.empty([len(embeddings), self.output_dim_of(embeddings.shape[1])], np.float32)
     parts = _parts_of_tokens(tokens) if self.reads_tokens else _parts_of_rows(len(embeddings))
     for part in parts:
@@ -166,7 +171,7 @@ class Step(abc.ABC):
 
   def cosines(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
     """Returns the cosine of the outputs of each of n / 2 sentences and its partner n / 2 places on, float64 [n / 2]."""
-    outputs = self.transform(embeddings, tokens)
+    outputs = self._transformed(embeddings, tokens)
     return cosines_of_halves(outputs)
 
 
@@ -204,14 +209,13 @@ class Calibration(Step):
 
   def output_dim_of(self, dim: int) -> int:
     """See the base class."""
-    del dim
+    if dim != self.dim:
+      raise ConfigError(f"steps: {self.name} was fitted on {self.dim} dimensions, and gets {dim}", argument="steps")
     return self.output_dim
 
   def transform(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
     """u [n, dim] -> z [n, output_dim], float32; raises a CalibrationError for a row that gives no finite numbers."""
-    rows = check_rows(embeddings, self.dim)
-    self.check_fitted()
-    return super().transform(rows)
+    return self._transformed(check_rows(embeddings, self.dim), tokens)
 
   @abc.abstractmethod
   def contents(self) -> Contents:
@@ -246,6 +250,15 @@ class Normalize(Step, methods=("normalize",)):
     return cls()
 
 
+def output_dim(steps: Sequence[Step], dim: int) -> int:
+  """Returns the dimensions after steps of embeddings of `dim`; raises a ConfigError if a step cannot take them."""
+  if steps and not steps[0].reads_embedding:
+    dim = 0
+  for step in steps:
+    dim = step.output_dim_of(dim)
+  return dim
+
+
 def apply_steps(steps: Sequence[Step], features: Features) -> tf.Tensor:
   """Returns the embeddings of features after all steps, float32 [n, output_dim]."""
   import tensorflow as tf
@@ -253,6 +266,14 @@ def apply_steps(steps: Sequence[Step], features: Features) -> tf.Tensor:
   for step in steps:
     features = features._replace(embedding=tf.cast(step(features), tf.float32))
   return features.embedding
+
+
+def apply_to_rows(steps: Sequence[Step], rows: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
+  """Returns the embeddings of rows [n, dim], of sentences with token ids, after all steps, float32 [n, output_dim]."""
+  # What comes from an encoder or `SentenceModel.transform` is checked where it enters; a step's results are checked.
+  for step in steps:
+    rows = step._transformed(rows, tokens)
+  return np.asarray(rows, np.float32)
 
 
 def unit_rows(rows: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ Files and folders in reading order (BUILD has the order of imports):
     settings             EncoderSettings: flags, keywords and identity derive from its fields
     pooling              names of poolings and their computation
     cache                embeddings that are kept on disk
+    embeddings           embeddings of the sentences of pairs, computed once
     identity             everything that decides an embedding
     transformer/         BERT and its relatives as `tf.Module`
     checkpoints/         the files of an encoder

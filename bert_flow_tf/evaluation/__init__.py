@@ -8,7 +8,7 @@ Files in reading order:
     metrics       cosines; Spearman, Pearson and ROC AUC of pairs, and their means over subsets
     bootstrap     interval of a gain, by the paired bootstrap
     controls      string matches of pairs, without any weight of an encoder
-    task_scores   sentences of a task, embedded once, and the scores of its splits
+    task_scores   scores of the splits of a task, of any function that embeds its sentences
     result        TaskResult: all numbers of a run on a task
     scored_tasks  tasks with gold, and files of similarities that other programs wrote
     isotropy      IsoScore, singular values, and the warning where no cone is left to remove

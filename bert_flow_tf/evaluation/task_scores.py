@@ -1,8 +1,6 @@
-"""Scores of a task: its sentences embedded once, and the agreement of their similarities with gold."""
+"""Scores of a task: the agreement of the similarities of its pairs with gold."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
 
 import numpy as np
 from absl import logging
@@ -24,87 +22,6 @@ BEFORE_TRAINING = "before_training"
 Encode = Callable[[Sequence[str]], np.ndarray]
 # {split: scores} and {split: cosines, float64 [n]}.
 Evaluation = tuple[dict[str, dict], dict[str, np.ndarray]]
-
-
-class Encoder(Protocol):
-  """Encoder of sentences, as `TextEncoder`."""
-
-  def encode(
-    self,
-    sentences: list[str],
-    *,
-    sentence_embedding_type: str | None,
-    max_seq_length: int | None,
-    batch_size: int,
-    show_progress: bool | None,
-    cache: str | os.PathLike | None,
-  ) -> np.ndarray:
-    """Returns the embeddings of n sentences, float32 [n, dim]."""
-
-  def fingerprint(self, sentences: list[str], sentence_embedding_type: str | None, max_seq_length: int | None) -> str:
-    """Returns a hash of everything that decides the embeddings of sentences."""
-
-
-class Calibrated(Protocol):
-  """Model of embeddings, as `SentenceModel`."""
-
-  def transform(self, embeddings: np.ndarray, sentences: Sequence[str]) -> np.ndarray:
-    """Returns calibrated embeddings [n, output_dim] of embeddings [n, dim] of sentences."""
-
-
-class Embeddings:
-  """Embeddings of sentences: `values` of the distinct sentences, float32 [n, dim]."""
-
-  def __init__(
-    self,
-    encoder: Encoder,
-    sets: Iterable[SentencePairs],
-    batch_size: int = 64,
-    cache: str | os.PathLike | None = None,
-    show_progress: bool | None = None,
-    sentence_embedding_type: str | None = None,
-    max_seq_length: int | None = None,
-  ) -> None:
-    self._rows: dict[str, int] = {}
-    for pairs in sets:
-      for sentence in _both_sides(pairs):
-        self._rows.setdefault(sentence, len(self._rows))
-    self.values = encoder.encode(
-      list(self._rows),
-      sentence_embedding_type=sentence_embedding_type,
-      max_seq_length=max_seq_length,
-      batch_size=batch_size,
-      show_progress=show_progress,
-      cache=cache,
-    )
-    self._embedding_type, self._max_seq_length = sentence_embedding_type, max_seq_length
-    self._encoder = encoder
-
-  def have(self, pairs: SentencePairs) -> bool:
-    """Returns whether the embeddings of all sentences of the pairs are known."""
-    return self._rows.keys() >= set(_both_sides(pairs))
-
-  def of(self, sentences: Sequence[str]) -> np.ndarray:
-    """Returns the embeddings of sentences, float32 [n, dim], in their order."""
-    return self.values[list(map(self._rows.__getitem__, sentences))]
-
-  def rows(self, pairs: SentencePairs) -> np.ndarray:
-    """Returns the rows that a `Calibration` is fitted on, float32 [2 n, dim]: first sentences, then second ones."""
-    return self.of(_both_sides(pairs))
-
-  def calibrated_by(self, model: Calibrated) -> Encode:
-    """Returns the function from sentences to calibrated embeddings of a `SentenceModel`, float32 [n, output_dim]."""
-    return lambda sentences: model.transform(self.of(sentences), sentences)
-
-  def fingerprint(self, pairs: SentencePairs) -> str:
-    """Returns a hash of everything that decides the embeddings of the pairs."""
-    return self._encoder.fingerprint(
-      _both_sides(pairs), sentence_embedding_type=self._embedding_type, max_seq_length=self._max_seq_length
-    )
-
-
-def _both_sides(pairs):
-  return list(pairs.sentences_a) + list(pairs.sentences_b)
 
 
 def method_names(calibrations: Iterable[str]) -> list[str]:
@@ -132,7 +49,7 @@ def evaluate(task: TaskData, encode: Encode, splits: Sequence[str] | None = None
         random_cosine = 100.0 * mean_random_cosine(a[rows], b[rows])
         scores[name] = agreement[name] | {"sentences": len(sentences), "cosine_of_random_pairs": random_cosine}
     if task.spec.eval_split is None:
-      distinct = list(dict.fromkeys(_both_sides(pairs)))
+      distinct = list(dict.fromkeys([*pairs.sentences_a, *pairs.sentences_b]))
       measures = spread(encode(sample(distinct)))
       scores[split] = {"pairs": len(pairs), "sentences": len(distinct), **measures}
   return scores, cosines
@@ -166,17 +83,15 @@ def parts(split: str, pairs: SentencePairs) -> Iterator[tuple[str, slice, Sequen
   yield split, slice(None), names
 
 
-def original_eval_results(
-  task: TaskData, embeddings: Embeddings, flow: Any, cosines: np.ndarray, steps: int
-) -> dict[str, float]:
-  """Returns the scores with the flow, whose cosines are [n], under the original's keys, correlations from -1 to 1."""
+def original_eval_results(task: TaskData, cosines: np.ndarray, flow_loss: float, steps: int) -> dict[str, float]:
+  """Returns the scores of cosines [n] with a flow, under the original's keys, correlations from -1 to 1.
+
+  `flow_loss`: mean bits per dimension of first sentences, and of second ones, added up.
+  """
   # The original has eval_pearsonr alone; eval_spearmanr and eval_auc are ours.
   pairs = task.splits[str(task.spec.eval_split)]
   low, high = task.spec.scale
   squared_errors = (cosines - (pairs.scores - low) / (high - low)) ** 2
-  flow_loss = 0.0
-  for side in (pairs.sentences_a, pairs.sentences_b):
-    flow_loss += float(flow.bits_per_dim(embeddings.of(side)).numpy().mean())
   values = {
     "eval_loss": float(np.nanmean(squared_errors)),
     "eval_loss_flow": flow_loss,

@@ -8,10 +8,11 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, Embeddings, evaluate, method_names
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW, evaluate, method_names
 from bert_flow_tf.integrations.senteval_engine import LITERATURE, PUBLISHED, evaluate_tasks, find_senteval
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.io.text_table import aligned_table
@@ -64,7 +65,7 @@ def evaluate_models(
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
     embeddings = Embeddings(model.encoder, sets, batch_size, cache, **model.identity.settings.pooling_arguments())
-    encoders = {method: embeddings.calibrated_by(calibrated) for method, calibrated in models.items()}
+    encoders = {method: embeddings.calibrated_by(calibrated.transform) for method, calibrated in models.items()}
   records = []
   with watch.timing("evaluating"):
     for task in tasks:

@@ -14,13 +14,15 @@ from bert_flow_tf.calibration.saving import saved_calibrations
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.kinds import encoder_label, public_name
 from bert_flow_tf.encoder.pooling import DEFAULT_POOLING
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings, evaluate, original_eval_results
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, experiment_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
@@ -189,26 +191,28 @@ class FlowRun:
     model, settings = self._model, self._settings
     with self.watch.timing("embedding"):
       self._embeddings = self._embed(self._task.splits.values())
-      rows = model.fit_sentences(
-        self._corpus.pairs,
-        dev=self._task.splits.get("dev"),
-        cached=[self._embeddings],
-        encoder_dropout=settings.run.encoder_dropout,
-        batch_size=settings.embedding.predict_batch_size,
-      )
+      embedded = [self._embeddings]
       # A flow may need few of the sentences, and embeds them itself.
-      if any(part.method != FLOW for spec in self._specs for part in spec.parts):
-        rows.embed()
-    self._cone = rows.measure_cone(self._embeddings)
+      needs_all = any(part.method != FLOW for spec in self._specs for part in spec.parts)
+      if needs_all and not self._embeddings.have(self._corpus.pairs):
+        embedded.append(self._embed([self._corpus.pairs]))
+    self._cone = isotropy.log_cone(embedded[-1].values, model.encoder.is_for_similarity(model.pooling))
+    rows = model.fit_sentences(
+      self._corpus.pairs,
+      dev=self._task.splits.get("dev"),
+      cached=embedded,
+      encoder_dropout=settings.run.encoder_dropout,
+      batch_size=settings.embedding.predict_batch_size,
+    )
     with self.watch.timing("fitting"):
       calibrations = self._fitter.fit(self._specs, rows, settings.flow)
       for spec, calibration in zip(self._specs, calibrations, strict=True):
-        fitted = model.with_calibration(calibration, spec.characters)
+        fitted = model.with_calibration(spec.steps(calibration))
         method = str(fitted.calibration_name) if spec.method == AUTO else spec.name
         self.models[WITH_FLOW if method == FLOW else method] = fitted
 
   def _embed(self, sets):
-    """Embeds the sentences of sets of pairs, without calibration and low_dim."""
+    """Embeds the sentences of sets of pairs, without the steps after the encoder."""
     settings, arguments = self._settings.embedding, self._model.identity.settings.pooling_arguments()
     return Embeddings(self._model.encoder, sets, settings.predict_batch_size, settings.cached_dir, **arguments)
 
@@ -219,7 +223,7 @@ class FlowRun:
       return {}
     try:
       fitted = self._model.with_calibration(flow)
-      scores, _ = evaluate(self._task, self._embeddings.calibrated_by(fitted), ["dev"])
+      scores, _ = evaluate(self._task, self._embeddings.calibrated_by(fitted.transform), ["dev"])
     except BertFlowError:  # latents that are not finite, which the next step reports
       return {}
     of_dev = scores.get("dev", {})
@@ -239,7 +243,7 @@ class FlowRun:
 
     The folder gets the calibrations, results.json, which has `about`, too, predictions, eval_results.txt and the page.
     """
-    encoders = {method: self._embeddings.calibrated_by(model) for method, model in self.models.items()}
+    encoders = {method: self._embeddings.calibrated_by(model.transform) for method, model in self.models.items()}
     with self.watch.timing("evaluating"):
       evaluations = {method: evaluate(self._task, encode) for method, encode in encoders.items()}
     # The calibrations first: what follows is computed again in seconds.
@@ -258,14 +262,20 @@ class FlowRun:
         warnings[self.calibration_folder(method).name] = texts
     # The original's file, and the page last: it shows that the rest is complete.
     if result.has_gold and WITH_FLOW in self.models:
-      flow = self.models[WITH_FLOW].calibration
       _, cosines = evaluations[WITH_FLOW]
-      of_split = cosines[str(self._task.spec.eval_split)]
-      values = original_eval_results(self._task, self._embeddings, flow, of_split, self._steps)
+      split = str(self._task.spec.eval_split)
+      values = original_eval_results(self._task, cosines[split], self._flow_loss(split), self._steps)
       result_files.write_eval_results(self.folder, values)
     about = {"warnings": warnings, **self._describe(), **about}
     title = f"{self._task.spec.name}, {public_name(self._identity.name)}"
     return result, RunFolder(self.folder).write(title, [record], about)
+
+  def _flow_loss(self, split):
+    """Returns the mean bits per dimension of the first sentences of a split, and of the second ones, added up."""
+    flow, pairs, loss = self.models[WITH_FLOW].flow, self._task.splits[split], 0.0
+    for side in (pairs.sentences_a, pairs.sentences_b):
+      loss += float(flow.bits_per_dim(self._embeddings.of(side)).numpy().mean())
+    return loss
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""

@@ -13,11 +13,11 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.encoder.checkpoints.files import is_tf1_folder, is_tf1_prefix
 from bert_flow_tf.encoder.checkpoints.source import MODEL_NAMES
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.pooling import check_trainable
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.tf1.flow import start_as_published
@@ -57,20 +57,21 @@ class SiameseParts:
     self.restored = {}
     with self.strategy.scope():  # a copy on every device, which train and embed
       if labels:
-        compared = self.embedding.model_arguments()["low_dim"] or width
-        self.classifier = Classifier.initial(compared, labels, settings.seed)
         self.restored["classifier"] = 0, 1
       if settings.flow:
         flow = Glow(settings.config, width, settings.actnorm_init, settings.permutation, settings.seed)
         self.restored["flow"] = 0, len(flow.weights)
         if settings.as_published:
           start_as_published(flow, settings.seed)
+    self.use(encoder, flow)
+    if labels:
+      with self.strategy.scope():
+        self.classifier = Classifier.initial(self.model.output_dim, labels, settings.seed)
     # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
     if is_tf1_prefix(name):
       self.restored = restore(name, flow, self.classifier)
       for part, (count, total) in self.restored.items():
         logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
-    self.use(encoder, flow)
 
   def load_whole(self, name: str) -> None:
     """Loads the parts of a checkpoint; a ConfigError names flow or classifier if the checkpoint does not have all."""
@@ -124,7 +125,7 @@ class SiameseParts:
     self.model = SentenceModel(encoder, flow, cache=self.embedding.cached_dir, **self.embedding.model_arguments())
 
   def embed(self, encoder: SentenceEncoder, sets: list[SentencePairs], cache: str | None = None) -> Embeddings:
-    """Embeds the sentences of pairs, without flow and low_dim."""
+    """Embeds the sentences of pairs, without the steps."""
     batch_size = 2 * self.embedding.predict_batch_size  # a pair has two sentences
     return Embeddings(encoder, sets, batch_size, cache, **self.embedding.pooling_arguments())
 

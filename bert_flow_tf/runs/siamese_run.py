@@ -13,11 +13,12 @@ from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.encoder.checkpoints.files import tf1_prefixes_in
+from bert_flow_tf.encoder.embeddings import Embeddings, find_embeddings
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Embeddings
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.experiment import Stopwatch
@@ -29,7 +30,6 @@ from bert_flow_tf.runs.run_folder import RunFolder, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, checkpoint_prefix
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import step_of
-from bert_flow_tf.training.fit_rows import find_embeddings
 from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
 
 # Name of a file in the run's folder.
@@ -110,7 +110,7 @@ class SiameseRun:
         raise ConfigError(f"{name}={pooling.get(name)}: {self._folder} was trained with {name}={value}", argument=name)
 
   def _embed(self, *sets):
-    """Returns the embeddings of pairs, without flow and low_dim; from an earlier call if it had all sentences."""
+    """Returns the embeddings of pairs, without the steps; from an earlier call if it had all sentences."""
     embeddings = find_embeddings(SentencePairs.concatenate(sets), self._embedded)
     if embeddings is None:
       embeddings = self.parts.embed(self.parts.encoder, sets, self._embedding.cached_dir)

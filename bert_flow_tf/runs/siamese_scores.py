@@ -9,9 +9,10 @@ import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.evaluation.metrics import correlation
 from bert_flow_tf.evaluation.result import TaskResult, task_result
-from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Embeddings, evaluate, pair_cosines
+from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, evaluate, pair_cosines
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.report import result_files
 from bert_flow_tf.training.siamese.objectives import Classifier
@@ -19,7 +20,7 @@ from bert_flow_tf.training.siamese.objectives import Classifier
 
 def final(model: SentenceModel, embeddings: Embeddings, pairs: SentencePairs) -> tuple[np.ndarray, np.ndarray]:
   """Returns the embeddings of both sides of pairs that loss and predictions compare, float32 [n, dim]."""
-  encode = embeddings.calibrated_by(model)
+  encode = embeddings.calibrated_by(model.transform)
   return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
 
@@ -33,10 +34,10 @@ def agreement(
   """Returns the result of {method: model} on splits with gold; `untrained` are embeddings before the training."""
   evaluations = {}
   if untrained is not None:
-    encode = untrained.calibrated_by(models[WITHOUT_FLOW])
+    encode = untrained.calibrated_by(models[WITHOUT_FLOW].transform)
     evaluations[BEFORE_TRAINING] = evaluate(task, encode, splits)
   for method, model in models.items():
-    evaluations[method] = evaluate(task, embeddings.calibrated_by(model), splits)
+    evaluations[method] = evaluate(task, embeddings.calibrated_by(model.transform), splits)
   return task_result(task, evaluations)
 
 
@@ -80,7 +81,7 @@ def dev_score(
     first, second = final(model, embeddings, pairs)
     cosines = pair_cosines(first, second, "dev")
     return correlation(cosines, task.targets(pairs)).pearson
-  scores, _ = evaluate(task, embeddings.calibrated_by(model), ["dev"])
+  scores, _ = evaluate(task, embeddings.calibrated_by(model.transform), ["dev"])
   return scores["dev"]["auc" if task.spec.metric == "auc" else "spearman"]
 
 
@@ -95,7 +96,7 @@ def eval_results(
 ) -> dict[str, np.float32]:
   """Returns the values of the published eval_results.txt, without global_step."""
   # `targets` [n] are scaled labels, or indices of classes with a classifier, NaN without a label; `sides` [n, dim] come
-  # after flow and low_dim; `bits` [n] are the bits per dimension of both sides added up. Without `uses_labels`
+  # after the steps; `bits` [n] are the bits per dimension of both sides added up. Without `uses_labels`
   # (num_examples=0) the label loss is 0.
   labeled = np.isfinite(targets)
   # The label loss of each pair, 0 without a label.

@@ -8,7 +8,7 @@ from absl import logging
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.data.siamese_task import TrainingPairs
 from bert_flow_tf.encoder import saving
-from bert_flow_tf.evaluation.task_scores import Embeddings
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
@@ -104,11 +104,10 @@ class SiameseTraining:
       encoder.compute_in(parts.embedding.precision, frozen=False)
     losses = SiameseLosses(
       encoder,
-      parts.model.pooling,
+      encoder.identity(**parts.embedding.model_arguments()),
       parts.classifier,
       calibration and calibration.flow,
       settings,
-      parts.model.identity.low_dim,
     )
     trainer = SiameseTrainer(
       losses,

@@ -15,9 +15,10 @@ from absl import logging
 from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import check_k_on_dev, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.controls import string_matches
-from bert_flow_tf.evaluation.task_scores import HEADLINE, Embeddings, pair_cosines, scores_of_split
+from bert_flow_tf.evaluation.task_scores import HEADLINE, pair_cosines, scores_of_split
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.report.result_files import plain
 from bert_flow_tf.tables.inputs import TableInputs, change_encoder, label_of, load_table_encoder, paper_encoder
@@ -159,7 +160,7 @@ class Workbench:
     data = self.inputs.tasks[task]
     pairs = data.splits[split or data.spec.eval_split]
     model = self.model(task, recipe, seed)
-    encode = self.variant(recipe).embeddings(recipe.embedding).calibrated_by(model)
+    encode = self.variant(recipe).embeddings(recipe.embedding).calibrated_by(model.transform)
     return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
   def variant(self, recipe: RowRecipe) -> "Workbench":
@@ -242,7 +243,7 @@ class Workbench:
       key=(embedding, corpus, dev_task),
     )
     (calibration,) = self._fitter.fit([spec], rows, self.inputs.flow_settings(corpus, seed))
-    return model.with_calibration(calibration, spec.characters)
+    return model.with_calibration(spec.steps(calibration))
 
   @functools.cached_property
   def _fitter(self):

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.calibration.arguments import read_steps
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.low_dim import check_low_dim
 from bert_flow_tf.calibration.saving import load_flow
+from bert_flow_tf.calibration.step import output_dim
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder.checkpoints import google, tf1_names
 from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
@@ -184,7 +185,6 @@ def _low_dim(fitted, encoder, sentence_embedding_type, low_dim):
     if compared < dim and dim % compared == 0:
       low_dim = compared
       logging.info("%s gives %d dimensions; low_dim is %d", sentence_embedding_type, dim, low_dim)
-  check_low_dim(dim, low_dim)
   return low_dim
 
 
@@ -193,7 +193,7 @@ def _identity(fitted, encoder, sentence_embedding_type, max_seq_length, low_dim,
   encoder.check_max_seq_length(max_seq_length)
   # low_dim comes after the flow, and before the classifier.
   dim = encoder.dim(sentence_embedding_type)
-  expected = {FLOW: dim, CLASSIFIER: low_dim or dim}
+  expected = {FLOW: dim, CLASSIFIER: output_dim(read_steps(low_dim=low_dim), dim)}
   for name, part in fitted.items():
     if part.dim != expected[name]:
       message = (

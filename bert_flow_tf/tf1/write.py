@@ -14,6 +14,7 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError, naming
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, write_bytes
+from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.tf1 import checkpoint as tf1_checkpoint
 from bert_flow_tf.tf1.flow import without_scale
 from bert_flow_tf.training.siamese.objectives import Classifier
@@ -80,14 +81,13 @@ def _check_encoder(
     return
   # All parts must have been fitted with the pooling of the first part.
   settings = known[0].settings.model_arguments()
-  embeddings = encoder.identity(**settings)
-  full = encoder.dim(settings["sentence_embedding_type"])
+  model = SentenceModel(encoder, **settings)
   for where, part in fitted.items():
-    # A flow takes the full width; a classifier takes `low_dim` dimensions.
-    dim = full
+    # A flow takes the full width; a classifier takes what comes after the steps.
+    dim = model.dim
     if isinstance(part, Classifier):
-      dim = settings["low_dim"] or full
-    check_encoder(part, embeddings, dim, where, where.partition("=")[0], allow_other)
+      dim = model.output_dim
+    check_encoder(part, model.identity, dim, where, where.partition("=")[0], allow_other)
 
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.calibration.names import AUTO, FLOW, parse_calibration
+from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import either_name
@@ -51,7 +51,7 @@ def fit_calibration(
   """
   spec = parse_calibration(calibration)
   flow_settings = settings_of_fit(spec, settings, dev)
-  if spec.method == AUTO or spec.characters is not None:
+  if spec.needs_sentences:
     needs = "auto and characters need sentences, which vectors do not have"
     raise ConfigError(f"calibration={spec.name}: {needs}; expected another, as soft-whitening", "calibration")
   if folder is not None and spec.method != FLOW:

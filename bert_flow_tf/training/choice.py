@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.low_dim import low_dim
+from bert_flow_tf.calibration.arguments import steps_of_identity
 from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
-from bert_flow_tf.calibration.step import Calibration
+from bert_flow_tf.calibration.step import Calibration, apply_to_rows
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import CalibrationError
@@ -65,10 +65,9 @@ def choose_calibration(
   fitted, scores = {}, {}
   for name in AUTO_CANDIDATES:
     calibration = make_calibration(name).fit(rows)
-    of_originals = low_dim(calibration.transform(originals), identity.low_dim)
-    of_mixed = low_dim(calibration.transform(mixed), identity.low_dim)
+    steps = [calibration, *steps_of_identity(identity)]
     fitted[name] = calibration
-    scores[name] = mixtures.agreement(np.asarray(of_originals), np.asarray(of_mixed))
+    scores[name] = mixtures.agreement(apply_to_rows(steps, originals), apply_to_rows(steps, mixed))
   if np.isnan(list(scores.values())).any():
     message = "calibration=auto: the sentences do not differ after a calibration; give more sentences"
     raise CalibrationError(message, "calibration")

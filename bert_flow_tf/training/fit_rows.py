@@ -1,20 +1,26 @@
 """The rows that a calibration is fitted on: sentences, which are embedded when they are needed, or vectors."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.embeddings import Embeddings, find_embeddings
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout, VectorPairs
+
+if TYPE_CHECKING:
+  from bert_flow_tf.training.choice import Choice
 
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -25,7 +31,7 @@ class FitSentences:
 
   Args:
     encoder: the encoder.
-    identity: pooling, length and low_dim of its embeddings.
+    identity: identity of its embeddings.
     sentences: sentences, or first and second sentences of pairs. Every occurrence counts.
     dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
     cached: embeddings to reuse.
@@ -36,7 +42,6 @@ class FitSentences:
     key: identifies these sentences among others of the same `Fitter`; the default is unique.
 
   Attributes:
-    cone: how narrow the cone of the embeddings is, see `isotropy.log_cone`; {} until it is measured.
     occurrences: every sentence as often as it occurs; of pairs all first sentences, then all second ones.
     pairs: the pairs for a flow; a plain list makes pairs of neighbors.
   """
@@ -63,43 +68,34 @@ class FitSentences:
       first, second = sentences[0:even:2], sentences[1:even:2]
       self.occurrences = sentences
     self.pairs = SentencePairs.without_gold(first, second)
-    self.cone: dict[str, float | str] = {}
     self.key = object() if key is None else key
-    self.identity = identity.to_dict()
-    self._encoder, self._fitted_for, self._dev, self._cached = encoder, identity, dev, list(cached)
+    self._encoder, self._identity, self._dev, self._cached = encoder, identity, dev, list(cached)
     self._encoder_dropout, self._batch_size = encoder_dropout, batch_size
     self._cache, self._show_progress = cache, show_progress
-    self._pooling = encoder.pooling(identity.sentence_embedding_type)
+
+  @property
+  def identity(self) -> Json:
+    """Identity of the embeddings, as a calibration holds it."""
+    return self._identity.to_dict()
 
   @property
   def dim(self) -> int:
     """Dimensions of an embedding."""
-    return self._encoder.dim(self._fitted_for.sentence_embedding_type)
+    return self._encoder.dim(self._identity.sentence_embedding_type)
 
   @property
   def num_pairs(self) -> int:
     """Number of pairs for a flow."""
     return len(self.pairs)
 
-  def embed(self) -> Embeddings:
-    """Returns embeddings of all sentences: cached ones, or new ones, whose cone it measures."""
+  def all(self) -> np.ndarray:
+    """Returns the embedding of every occurrence, float32 [n, dim]."""
     everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
     embeddings = find_embeddings(everything, self._cached)
     if embeddings is None:
-      embeddings = self._embed(everything)
-      self._measure(embeddings)
+      embeddings = self._embed_of_fit(everything)
       self._cached.append(embeddings)
-    return embeddings
-
-  def all(self) -> np.ndarray:
-    """Returns the embedding of every occurrence, float32 [n, dim]."""
-    return self.embed().of(self.occurrences)
-
-  def measure_cone(self, embeddings: Embeddings) -> dict[str, float | str]:
-    """Returns and logs the cone of the sentences' embeddings; of `embeddings` if these sentences have no new ones."""
-    if not self.cone:
-      self._measure(embeddings)
-    return self.cone
+    return embeddings.of(self.occurrences)
 
   def gold(self) -> Dev | None:
     """Returns the embeddings of dev's pairs, two float32 [n, dim], and their scores; None without dev."""
@@ -112,7 +108,7 @@ class FitSentences:
     """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
     pairs = self.pairs
     if self._encoder_dropout and isinstance(self._encoder, SentenceEncoder):
-      arguments = self._fitted_for.settings.pooling_arguments()
+      arguments = self._identity.settings.pooling_arguments()
       return SentencePairsWithDropout(self._encoder, pairs.sentences_a, pairs.sentences_b, **arguments)
     embeddings = find_embeddings(pairs, self._cached)
     if embeddings is not None:
@@ -120,24 +116,27 @@ class FitSentences:
     # A short fit on a large corpus uses few of its pairs.
     numbers = pairs_seen(len(pairs))
     used = pairs.take(numbers)
-    embeddings = self._embed(used)
-    self._measure(embeddings)
+    embeddings = self._embed_of_fit(used)
     return _embedding_pairs(embeddings, used, numbers, len(pairs))
 
-  def choose(self, seed: int) -> Any:
+  def choose(self, seed: int) -> Choice:
     """Returns the `Choice` of a calibration without labels."""
     # Imported here: only auto needs it.
     from bert_flow_tf.training.choice import choose_calibration
 
     rows = self.all()
-    return choose_calibration(self._encoder, self._fitted_for, self.occurrences, rows, seed, self._batch_size)
+    return choose_calibration(self._encoder, self._identity, self.occurrences, rows, seed, self._batch_size)
 
   def _embed(self, pairs):
-    arguments = self._fitted_for.settings.pooling_arguments()
+    arguments = self._identity.settings.pooling_arguments()
     return Embeddings(self._encoder, [pairs], self._batch_size, self._cache, self._show_progress, **arguments)
 
-  def _measure(self, embeddings):
-    self.cone = isotropy.log_cone(embeddings.values, self._encoder.is_for_similarity(self._pooling))
+  def _embed_of_fit(self, pairs):
+    """Returns new embeddings of sentences of the fit, whose cone is logged."""
+    embeddings = self._embed(pairs)
+    pooling = self._encoder.pooling(self._identity.sentence_embedding_type)
+    isotropy.log_cone(embeddings.values, self._encoder.is_for_similarity(pooling))
+    return embeddings
 
 
 class FitVectors:
@@ -202,11 +201,3 @@ def _embedding_pairs(
   """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of their embeddings."""
   a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
   return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)
-
-
-def find_embeddings(pairs: SentencePairs, cached: Sequence[Embeddings]) -> Embeddings | None:
-  """Returns the first embeddings that have all sentences of the pairs, or None."""
-  for embeddings in cached:
-    if embeddings.have(pairs):
-      return embeddings
-  return None

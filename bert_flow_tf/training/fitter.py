@@ -1,10 +1,12 @@
 """The fit of calibrations, on sentences or on vectors."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
@@ -26,6 +28,9 @@ from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs, ScaledPairs, SentencePairsWithDropout
 from bert_flow_tf.training.strategies import make_strategy
 from bert_flow_tf.training.workers import worker_failures
+
+if TYPE_CHECKING:
+  from bert_flow_tf.training.choice import Choice
 
 # Adam moves a weight by about the learning rate, so a flow cannot follow embeddings that deviate from their mean by
 # less than a few of its steps. Those of published encoders deviate by 0.03 (of length 1) to 0.6 in a dimension.
@@ -61,9 +66,9 @@ class Fitter:
     flow_scores: FlowScores | None = None,
     keep_trainers: bool = False,
   ) -> None:
-    self.flow: Any = None  # a FlowCalibration
+    self.flow: FlowCalibration | None = None
     self.flow_fit: LoopResult | None = None
-    self.choice: Any = None
+    self.choice: Choice | None = None
     self._strategy, self._folder, self._show_progress = strategy, folder, show_progress
     self._flow_scores, self._keep_trainers = flow_scores, keep_trainers
     self._parts: dict[Any, Calibration] = {}
@@ -110,8 +115,8 @@ class Fitter:
     if part.method == FLOW:
       return self._fit_flow(rows, settings)
     if part.method == AUTO:
-      self.choice = rows.choose(settings.seed)
-      return self.choice.calibration
+      choice = self.choice = rows.choose(settings.seed)
+      return choice.calibration
     # Imported here: a flow needs none of it.
     from bert_flow_tf.training.linear_fit import fit_linear
 
@@ -122,10 +127,11 @@ class Fitter:
     settings = settings.for_pairs(rows.num_pairs)
     trainer = self._trainer(settings, rows.dim)
     source = rows.flow_pairs(lambda num_pairs: trainer.pairs_seen(num_pairs, settings.epochs))
-    self.flow, self.flow_fit = fit_flow(trainer, source, settings.epochs, self._flow_scores)
+    fitted, self.flow_fit = fit_flow(trainer, source, settings.epochs, self._flow_scores)
     if self._keep_trainers:  # the next fit changes the trainer's own flow
-      self.flow = FlowCalibration(self.flow.flow.copy(), self.flow.scale)
-    return self.flow
+      fitted = FlowCalibration(fitted.flow.copy(), fitted.scale)
+    self.flow = fitted
+    return fitted
 
   def _trainer(self, settings, dim):
     """Returns the trainer of a new flow: a kept one that is restarted, or a new one."""

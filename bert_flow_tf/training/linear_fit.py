@@ -1,10 +1,9 @@
 """Fit of a calibration that needs no training steps, on embeddings."""
 
-from typing import Any
-
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import CalibrationSpec, make_calibration
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.training.fit_rows import Dev
@@ -13,7 +12,7 @@ from bert_flow_tf.training.fit_rows import Dev
 _OUTLIER = 1e3
 
 
-def fit_linear(spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None) -> Any:
+def fit_linear(spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None) -> LinearCalibration:
   """Fits a `LinearCalibration` on rows [n, dim], whole or in parts, and chooses an open k on dev."""
   fitted = make_calibration(spec)
   if isinstance(rows, list):

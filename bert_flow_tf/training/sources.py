@@ -100,11 +100,7 @@ class ScaledPairs(EmbeddingPairs):
 
   def features(self, positions: tf.data.Dataset) -> tf.data.Dataset:
     """Maps a dataset of positions [batch] to one of (a [batch, dim], b [batch, dim])."""
-
-    def scaled(side):
-      return tf.cast(self.scale(tf.cast(side, tf.float64)), tf.float32)
-
-    return self._source.features(positions).map(lambda a, b: (scaled(a), scaled(b)))
+    return self._source.features(positions).map(lambda a, b: (self.scale(a), self.scale(b)))
 
 
 class VectorPairs(EmbeddingPairs):

@@ -11,7 +11,7 @@ from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import make_calibration
-from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.errors import CalibrationError, ConfigError, EncoderError
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
 
@@ -91,11 +91,61 @@ def test_a_saved_model_has_its_steps_in_their_order(tmp_path):
     np.testing.assert_allclose(loaded.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
 
 
+def test_low_dim_may_divide_the_calibrated_embedding_alone(tmp_path):
+  """12 dimensions, of which a whitening keeps 5."""
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  whitening = make_calibration("whitening-5").fit(np.random.default_rng(0).normal(size=[40, 12]))
+  model = SentenceModel(encoder, whitening, low_dim=5)
+  model.save(tmp_path / "model")
+  loaded = SentenceModel.load(tmp_path / "model")
+  np.testing.assert_allclose(loaded.encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+
+
+def test_a_fit_replaces_the_fitted_steps_and_keeps_the_others(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  rows = SentenceModel(encoder).encode(TEXTS)
+  mean, sn = make_calibration("mean").fit(rows), make_calibration("sn").fit(rows[:, :4])
+  further = [LowDim(4), sn, Characters(8), Reversed(2.0)]
+  for fitted in ([], [mean], [Characters(16)], [mean, Characters(16)]):
+    for name in ("mean", "characters-32", "sn+characters-32"):
+      model = SentenceModel(encoder, [*fitted, *further], low_dim=1)
+      changed = model.with_calibration(None)
+      model.fit(TEXTS, name)
+      assert model.calibration_name == f"{name}+sn+characters-8+reversed"
+      for kept in (model.steps[-5:], changed.steps):
+        assert list(map(type, kept)) == [*map(type, further), LowDim]
+        assert kept[0] is further[0] and kept[1] is sn
+
+
+def test_steps_are_given_in_several_forms(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  mean = make_calibration("mean").fit(SentenceModel(encoder).encode(TEXTS))
+  models = [
+    SentenceModel(encoder, [mean, Characters(16), Normalize()], low_dim=2),
+    SentenceModel(encoder, steps=[mean, Characters(16), Normalize()], low_dim=2),
+    SentenceModel(encoder, mean, characters=16, steps=[Normalize()], low_dim=2),
+    SentenceModel(encoder, calibration=[mean], characters=16, steps=(Normalize(),), low_dim=2),
+    SentenceModel(encoder, steps=[Normalize()], low_dim=2).with_calibration(mean, characters=16),
+  ]
+  for model in models[1:]:
+    np.testing.assert_array_equal(model.encode(TEXTS), models[0].encode(TEXTS))
+    assert (model.steps_checksum, model.identity) == (models[0].steps_checksum, models[0].identity)
+  other = SentenceModel(encoder, max_seq_length=3).fit(TEXTS, "mean").calibration
+  for arguments in ({"calibration": other}, {"calibration": [other]}, {"steps": [other]}):
+    with rejected(EncoderError, "calibration", match="max_seq_length"):
+      SentenceModel(encoder, **arguments)
+
+
 def test_steps_that_are_wrong(tmp_path):
   encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
   for steps in ([Reversed], ["whitening"], [None], lambda features: features.embedding):
     with rejected(ConfigError, "steps"):
       SentenceModel(encoder, steps=steps)
+    with rejected(ConfigError, "calibration"):
+      SentenceModel(encoder, steps)
+  mean = make_calibration("mean").fit(np.eye(12))
+  with rejected(ConfigError, "steps", match="12 dimensions, and gets 6"):
+    SentenceModel(encoder, [LowDim(6), mean])
   with rejected(ConfigError, None):
     SentenceModel(encoder, steps=[WithoutContents(1.0)]).save(tmp_path / "model")
   assert not (tmp_path / "model").exists()
@@ -114,6 +164,15 @@ def test_steps_that_are_wrong(tmp_path):
   rewrite_archive(tmp_path / "model", "calibration", parts=[{"method": "of another program"}])
   with rejected(CalibrationError, "folder", match="import its class"):
     SentenceModel.load(tmp_path / "model")
+
+
+def test_low_dim_averages_neighbors():
+  rows = np.arange(12, dtype=np.float32).reshape(2, 6)
+  for n, expected in {2: [[1, 4], [7, 10]], 3: [[0.5, 2.5, 4.5], [6.5, 8.5, 10.5]], 6: rows}.items():
+    np.testing.assert_array_equal(LowDim(n).transform(rows), expected)
+  for n in (0, 4, 12, -1, 1.5):
+    with rejected(ConfigError, "low_dim"):
+      LowDim(n).transform(rows)
 
 
 def test_steps_on_arrays():

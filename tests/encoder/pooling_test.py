@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.calibration.low_dim import check_low_dim, low_dim
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.errors import ConfigError
-from tests.testing import rejected
 
 LAYERS = 5
 RNG = np.random.default_rng(3)
@@ -120,14 +118,3 @@ def test_describe_names_the_blocks():
   assert parse_pooling("avg-last-3", 12).describe() == "avg-last-3: blocks 1, 12, 11 of 12"
   assert parse_pooling("word-rows", 12).describe() == "word-rows"
   assert parse_pooling("mix-0.25", 12).describe("idf-0.5") == "mix-0.25: blocks 12 of 12, token_weights idf-0.5"
-
-
-def test_low_dim_averages_neighbors():
-  embeddings = np.arange(12, dtype=np.float32).reshape(2, 6)
-  np.testing.assert_array_equal(low_dim(embeddings, 2), [[1, 4], [7, 10]])
-  np.testing.assert_array_equal(low_dim(embeddings, 3), [[0.5, 2.5, 4.5], [6.5, 8.5, 10.5]])
-  np.testing.assert_array_equal(low_dim(embeddings, 6), embeddings)
-  for n in (0, 4, 12, -1, 1.5):
-    for call in (lambda n: check_low_dim(6, n), lambda n: low_dim(embeddings, n)):
-      with rejected(ConfigError, "low_dim"):
-        call(n)

@@ -4,13 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from scipy import stats
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task
-from bert_flow_tf.evaluation.task_scores import Embeddings, evaluate, method_names, original_eval_results, pair_cosines
+from bert_flow_tf.evaluation.task_scores import evaluate, method_names, original_eval_results, pair_cosines
 
 
 def test_names_that_repeat_get_numbers():
@@ -18,23 +17,17 @@ def test_names_that_repeat_get_numbers():
   assert method_names(iter(["flow", "flow"])) == ["with_flow_1", "with_flow_2"]
 
 
-class Numbered:
-  """Encoder whose embedding of "i" is row i of a matrix."""
-
-  def __init__(self, rows):
-    self.rows = rows
-
-  def encode(self, sentences, **unused):
-    return self.rows[[int(sentence) for sentence in sentences]]
+def numbered(rows, sentences):
+  """The embedding of "i" is row i of a matrix."""
+  return rows[[int(sentence) for sentence in sentences]]
 
 
 def test_a_task_without_gold_has_the_spread_of_its_distinct_sentences():
   rows = (np.random.default_rng(0).normal(size=[9, 4]) * [1, 2, 3, 4] + 2).astype(np.float32)
   pairs = SentencePairs.without_gold([*"012345"], [*"001678"])
   task = TaskData(dataclasses.replace(find_task("custom"), eval_split=None), {"train": pairs}, "numbers")
-  embeddings = Embeddings(Numbered(rows), [pairs])
   for transform in (lambda u: u, lambda u: u - rows.mean(axis=0)):
-    scores, cosines = evaluate(task, lambda texts, f=transform: f(embeddings.of(texts)))
+    scores, cosines = evaluate(task, lambda texts, f=transform: f(numbered(rows, texts)))
     points = transform(rows).astype(np.float64)
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     variances = np.linalg.eigvalsh(np.cov(points.T))
@@ -59,8 +52,7 @@ def test_scores_of_a_union_are_of_each_tasks_own_sentences():
     }
   )
   task = TaskData(find_task("STS-B"), {"dev": hidden, "test": union}, "numbers")
-  embeddings = Embeddings(Numbered(rows), [union])
-  scores, cosines = evaluate(task, lambda texts: 2 * embeddings.of(texts) - 0.1)
+  scores, cosines = evaluate(task, lambda texts: 2 * numbered(rows, texts) - 0.1)
   moved = 2 * rows - 0.1
   unit = moved / np.linalg.norm(moved, axis=1, keepdims=True)
   a, b = [0, 1, 2, 0, 6, 7, 8], [3, 4, 5, 5, 9, 10, 11]
@@ -79,30 +71,13 @@ def test_scores_of_a_union_are_of_each_tasks_own_sentences():
   scored = [0, 1, 2]
   expected = stats.spearmanr(cosines["test"][scored], first.scores[scored]).statistic
   assert scores["test STS-12"]["spearman_all"] == pytest.approx(100 * expected)
-  assert evaluate(task, Embeddings(Numbered(rows), [hidden]).of, ["dev"])[0] == {}
+  assert evaluate(task, lambda texts: numbered(rows, texts), ["dev"])[0] == {}
 
 
 def test_an_embedding_of_zeros_has_the_cosine_0(caplog):
   a, b = np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]])
   np.testing.assert_allclose(pair_cosines(a, b, "dev"), [0.0, 0.0, np.sqrt(0.5)])
   assert "dev: 2 pairs with a zero embedding" in caplog.text
-
-
-def test_embeddings_of_pairs():
-  rows = np.arange(8.0).reshape(4, 2)
-  first, other = SentencePairs.without_gold(["2", "0"], ["2", "3"]), SentencePairs.without_gold(["1"], ["0"])
-  embeddings = Embeddings(Numbered(rows), [first])
-  np.testing.assert_array_equal(embeddings.values, rows[[2, 0, 3]])  # each distinct sentence once
-  np.testing.assert_array_equal(embeddings.of(["3", "2", "3"]), rows[[3, 2, 3]])
-  np.testing.assert_array_equal(embeddings.rows(first), rows[[2, 0, 2, 3]])
-  assert embeddings.have(first) and not embeddings.have(other)
-
-
-class Bits:
-  """Flow whose bits per dimension are the first coordinates."""
-
-  def bits_per_dim(self, embeddings):
-    return tf.constant(embeddings[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -114,16 +89,14 @@ class Bits:
   ],
 )
 def test_eval_results_as_the_original_names_them(task, gold):
-  rows = np.random.default_rng(1).normal(size=[8, 3])
   pairs = SentencePairs([*"0123"], [*"4567"], np.array(gold))
   spec = find_task(task)
   if task == "custom":  # on a scale of its own
     spec = dataclasses.replace(spec, eval_split="test", scale=(1.0, 5.0))
   data = TaskData(spec, {"train": pairs, "dev": pairs, "test": pairs}, "numbers")
   cosines, scored = np.array([0.9, 0.5, 0.2, 0.1]), np.array(gold)[[0, 2, 3]]
-  values = original_eval_results(data, Embeddings(Numbered(rows), [pairs]), Bits(), cosines, 7)
-  bits = rows[:4, 0].mean() + rows[4:, 0].mean()
-  expected = {"eval_loss_flow": bits, "eval_loss_total": bits, "loss": bits, "global_step": 7}
+  values = original_eval_results(data, cosines, 2.5, 7)
+  expected = {"eval_loss_flow": 2.5, "eval_loss_total": 2.5, "loss": 2.5, "global_step": 7}
   expected["eval_loss"] = np.mean((cosines[[0, 2, 3]] - (scored - scored.min()) / np.ptp(scored)) ** 2)
   if task == "QNLI":
     expected["eval_auc"] = 0.5  # of the two positive pairs one is above the negative one

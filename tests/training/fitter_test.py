@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.names import parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.evaluation.task_scores import Embeddings
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
 from bert_flow_tf.training.fitter import Fitter

@@ -4,8 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.calibration.low_dim import low_dim
-from bert_flow_tf.encoder.pooling import Pooling
+from bert_flow_tf.calibration.arguments import steps_of_identity
+from bert_flow_tf.calibration.step import Features, apply_steps
+from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
@@ -17,7 +18,8 @@ from bert_flow_tf.training.siamese.settings import SiameseSettings
 class SiameseLosses:
   """Losses of pairs whose sentences go through one BERT, with a classifier or without, with a flow or without.
 
-      u, v = embeddings of the two sentences, with dropout;  e = low_dim(f(u)), low_dim(f(v)) with a flow f
+      u, v = embeddings of the two sentences, with dropout;  e = g(f(u)), g(f(v)) with a flow f and the
+                                                          steps g that the identity of the embeddings holds
       loss      = mean over the batch of: the classifier's loss of e, or the cosine's (0 for a pair without label)
                                           + l2_penalty * (|e_u| + |e_v|)
       flow_loss = mean bits per dimension of f(u) + mean bits per dimension of f(v)
@@ -29,15 +31,16 @@ class SiameseLosses:
   def __init__(
     self,
     encoder: SentenceEncoder,
-    pooling: Pooling,
+    identity: EncoderIdentity,
     classifier: Classifier | None,
     flow: Glow | None,
     settings: SiameseSettings,
-    low_dim: int | None = None,
   ) -> None:
     self.encoder, self.classifier, self.flow = encoder, classifier, flow
-    self._pooling, self._settings, self._low_dim = pooling, settings, low_dim
-    self.variables = encoder.trained_weights(pooling)
+    self._settings, self._embedding = settings, identity.settings.model_arguments()
+    self._pooling = encoder.pooling(identity.sentence_embedding_type)
+    self._steps = steps_of_identity(identity)
+    self.variables = encoder.trained_weights(self._pooling)
     self.flow_variables: list[tf.Variable] = []
     if classifier is not None:
       self.variables.append(classifier.output_weights)
@@ -48,7 +51,7 @@ class SiameseLosses:
 
   def identity(self) -> dict[str, Any]:
     """Returns the JSON values of encoder, classifier and flow that a resumed training must share."""
-    encoder = self.encoder.identity(self._pooling, low_dim=self._low_dim).deciding()
+    encoder = self.encoder.identity(**self._embedding).deciding()
     del encoder["max_seq_length"]  # shows in the data
     return {
       "encoder": encoder,  # before the training
@@ -78,8 +81,7 @@ class SiameseLosses:
     compared = embeddings = tf.concat(embeddings, axis=0)
     if self.flow:
       compared = self.flow(embeddings)
-    if self._low_dim is not None:
-      compared = low_dim(compared, self._low_dim)
+    compared = apply_steps(self._steps, Features(compared))
     u, v = tf.split(compared, 2)
     losses = self._label_losses(u, v, targets)
     flow_losses = tf.zeros([1])

@@ -9,7 +9,8 @@ import tensorflow as tf
 from scipy import stats
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.calibration.low_dim import low_dim
+from bert_flow_tf.calibration.arguments import steps_of_identity
+from bert_flow_tf.calibration.step import Features, apply_steps
 from bert_flow_tf.encoder.checkpoints import tf1_names
 from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
@@ -50,7 +51,9 @@ class Golden:
     words = [f"w{i}" for i in range(config["vocab_size"])]
     words[:5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     self.encoder = SentenceEncoder.from_pretrained(tf1_files.write_google(folder, bert, config, words))
-    pooling = self.encoder.pooling(self.flags["sentence_embedding_type"])
+    low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
+    identity = self.encoder.identity(self.flags["sentence_embedding_type"], low_dim=low_dim)
+    self.steps = steps_of_identity(identity)
     self.flow = None
     if self.flags["flow"]:
       self.flow = Glow(FlowConfig.from_dict(json.loads(str(self.data["flow_config"]))), config["hidden_size"])
@@ -59,12 +62,11 @@ class Golden:
     if str(self.data["kind"]) == "softmax":
       self.classifier = Classifier.initial(config["hidden_size"], [str(i) for i in range(int(self.data["num_labels"]))])
       self.classifier.output_weights.assign(self.start[HEAD])
-    self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
     self.flags |= {name: bool(self.flags[name]) for name in ("flow", "flow_loss")}
     names = ("flow", "flow_loss", "num_examples", "l2_penalty", "train_batch_size")
     rates = ("learning_rate", "warmup_proportion", "flow_learning_rate")
     settings = SiameseSettings(**{name: self.flags[name] for name in (*names, *rates)})
-    self.losses = SiameseLosses(self.encoder, pooling, self.classifier, self.flow, settings, self.low_dim)
+    self.losses = SiameseLosses(self.encoder, identity, self.classifier, self.flow, settings)
     self.trainer = SiameseTrainer(self.losses, settings)
     self.source = self.pairs("")
     if initial := below(self.data, "after_init"):  # the flow starts from the first sentences of the first batch
@@ -91,7 +93,7 @@ class Golden:
     embeddings = [self.losses.embed(source, ids) for ids in self.features(source, size)[:2]]
     compared = [self.flow(u) for u in embeddings] if self.flow else embeddings
     bits = sum(self.flow.bits_per_dim(u) for u in embeddings) if self.flow else None
-    return [low_dim(e, self.low_dim).numpy() if self.low_dim else e.numpy() for e in compared], bits
+    return [apply_steps(self.steps, Features(e)).numpy() for e in compared], bits
 
   def variables(self):
     """Returns {variable: tf.Variable} of all weights, under the original's names."""

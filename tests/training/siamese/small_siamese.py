@@ -59,7 +59,7 @@ def make(model, classifier=True, flow=False, pooling="avg-first-last", strategy=
     **{"learning_rate": 1e-2, "train_batch_size": BATCH, "save_checkpoints_steps": 3, "flow_loss": flow is not None}
     | settings
   )
-  losses = SiameseLosses(encoder, encoder.pooling(pooling), classifier, flow, settings)
+  losses = SiameseLosses(encoder, encoder.identity(pooling), classifier, flow, settings)
   return Small(encoder, classifier, flow, losses, settings, strategy)
 
 
