@@ -21,8 +21,9 @@ import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.readers.records import read_sentences, sentence_format
-from bert_flow_tf.data.readers.text import TSV
+from bert_flow_tf.data.files.given_columns import sentence_format
+from bert_flow_tf.data.files.input_format import TSV
+from bert_flow_tf.data.files.rows import read_sentences
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.neighbors.inverted_lists import AUTO, IVF, has_faiss, takes_lists
 from bert_flow_tf.neighbors.nearest import search_rows

@@ -42,7 +42,7 @@ _ONLY_IN = {
 _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.calibration": ("flow", "saving"),
   "bert_flow_tf.data": ("tfds_builders", "tfds_source"),
-  "bert_flow_tf.data.readers": (),
+  "bert_flow_tf.data.files": (),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
   "bert_flow_tf.neighbors": (),

@@ -19,7 +19,7 @@ from apache_beam.utils.shared import Shared
 from bert_flow_tf.corpus.embedding import Model, embed_shard, pending
 from bert_flow_tf.corpus.index import Index, ShardReader, ShardTask
 from bert_flow_tf.corpus.shards import EMBEDDED, ShardFolder
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.progress import counted
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bert_flow_tf.corpus.index import BadRecord, Index, ShardReader, ShardRecords, ShardTask
 from bert_flow_tf.corpus.shards import ShardFolder
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.io import storage
 from bert_flow_tf.neighbors.duplicates import unread_keys

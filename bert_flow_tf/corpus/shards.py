@@ -18,8 +18,8 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.corpus.index import Index, ShardRecords, build_index, changed_input
-from bert_flow_tf.data.readers.binary import import_parquet
-from bert_flow_tf.data.readers.text import JSONL, PARQUET, TFRECORD, InputFormat
+from bert_flow_tf.data.files.input_format import JSONL, PARQUET, TFRECORD, InputFormat
+from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import checksums, files, storage
 from bert_flow_tf.io.files import Json, owned

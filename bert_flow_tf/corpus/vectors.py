@@ -9,7 +9,7 @@ from absl import logging
 
 from bert_flow_tf.corpus.shards import EMBEDDED, FORMAT_VERSION, MANIFEST, NPY, ShardFolder, with_names
 from bert_flow_tf.corpus.vector_files import AGAIN, IDS, UNREAD, VectorFile
-from bert_flow_tf.data.readers.text import JSONL, PARQUET
+from bert_flow_tf.data.files.input_format import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.checks import is_integer

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.corpus.index import Index, ShardReader, build_index, changed_input, find_inputs
-from bert_flow_tf.data.readers.binary import ParquetReader
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
+from bert_flow_tf.data.files.parquet import ParquetReader
 from bert_flow_tf.errors import ConfigError, DataError
 from tests.testing import rejected
 

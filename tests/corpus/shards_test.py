@@ -12,7 +12,7 @@ from bert_flow_tf.corpus import shards
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.index import BadRecord, Record, ShardRecords, changed_input, find_inputs
 from bert_flow_tf.corpus.shards import Manifest, ShardFolder, add_counters, with_names
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import storage
 from tests.corpus import toy

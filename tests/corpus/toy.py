@@ -8,7 +8,7 @@ import numpy as np
 from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.index import build_index
 from bert_flow_tf.corpus.shards import ShardFolder
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import DataError, EncoderError
 
 DIM = 4
