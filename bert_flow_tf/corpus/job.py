@@ -15,13 +15,13 @@ from bert_flow_tf.data.files.input_format import (
   CSV,
   EMBED,
   KINDS,
-  MAX_RECORD_BYTES,
   PARQUET,
   SKIP,
   TEXT,
   TFRECORD,
   TSV,
   InputFormat,
+  record_limit,
 )
 from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
@@ -61,12 +61,7 @@ class JobSettings(Settings):
     "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
     choices=(SKIP, BAD, EMBED),
   )
-  max_record_bytes: int = setting(
-    MAX_RECORD_BYTES,
-    "Longest line or record in bytes; a longer one is an error, and for embed a bad record.",
-    minimum=1,
-    maximum=1 << 30,
-  )
+  max_record_bytes: int = record_limit()
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
   normalize: bool = setting(False, "Divide each vector by its length; one of zeros stays.")
   shard_size: int = setting(

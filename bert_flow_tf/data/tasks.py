@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bert_flow_tf.data import custom, nli, semeval, stsb
-from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES, record_limit
 from bert_flow_tf.data.loading import Parts, load_tables, load_years, table_parts
 from bert_flow_tf.data.pairs import SPLITS
 from bert_flow_tf.data.table import Gold, TaskTable
@@ -230,13 +230,7 @@ class DataSettings(Settings):
   header: bool | None = setting(
     None, "Whether the first line of your own TSV or CSV names its columns. Default: by the names.", named=False
   )
-  max_record_bytes: int = setting(
-    MAX_RECORD_BYTES,
-    "Longest line or record of your own file in bytes; a longer one is an error.",
-    named=False,
-    minimum=1,
-    maximum=1 << 30,
-  )
+  max_record_bytes: int = record_limit()
 
   @property
   def own_file(self) -> dict[str, Any]:

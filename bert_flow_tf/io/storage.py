@@ -17,6 +17,8 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
 
 _STANDARD_INPUT = ("-", "/dev/stdin")
+# Folders in which a shell names the pipes of `<(command)`.
+_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
 # Files of a folder of datasets' save_to_disk.
 _OF_DATASETS = ("state.json", "dataset_dict.json")
 
@@ -28,7 +30,7 @@ def is_local(path: str) -> bool:
 
 def is_stream(path: str) -> bool:
   """Returns whether a path is standard input, or the pipe of a shell's `<(command)`; both are read whole, and once."""
-  return path in _STANDARD_INPUT or (path.startswith("/dev/fd/") and pathlib.Path(path).is_fifo())
+  return path in _STANDARD_INPUT or (path.startswith(_OPEN_FILES) and pathlib.Path(path).is_fifo())
 
 
 def absolute(path: str) -> str:
@@ -140,7 +142,9 @@ def writing(path: str) -> Iterator[IO[bytes]]:
 
 def _content(path):
   """Returns the bytes of a stream, which can be read only once."""
-  return _content_of_pipe(path) if path not in _STANDARD_INPUT else _content_of(sys.stdin)
+  if path in _STANDARD_INPUT:
+    return _content_of(sys.stdin)
+  return _content_of_pipe(path, os.stat(path).st_ino)
 
 
 @functools.cache
@@ -149,7 +153,8 @@ def _content_of(stream):
 
 
 @functools.cache
-def _content_of_pipe(path):
+def _content_of_pipe(path, inode):
+  """Returns the bytes of a pipe; another one may have the same path later, and has another inode."""
   return pathlib.Path(path).read_bytes()
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from bert_flow_tf.io.settings import setting
+
 TEXT, TSV, CSV, JSONL, PARQUET, TFRECORD = "text", "tsv", "csv", "jsonl", "parquet", "tfrecord"
 KINDS = (TEXT, TSV, CSV, JSONL, PARQUET, TFRECORD)
 # Treatment of a record whose sentence is empty or white space.
@@ -28,6 +30,12 @@ class InputFormat:
   def columns(self) -> list[str]:
     """Columns of the sentence and, unless the records are numbered, of the id."""
     return [name for name in (self.column, self.id_column) if name is not None]
+
+
+def record_limit() -> int:
+  """Returns the field `max_record_bytes` of settings."""
+  text = "Longest line or record of your own file in bytes; a longer one is an error, and for embed a bad record."
+  return setting(MAX_RECORD_BYTES, text, named=False, minimum=1, maximum=1 << 30)
 
 
 def is_column_number(column: str) -> bool:

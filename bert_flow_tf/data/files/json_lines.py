@@ -1,13 +1,21 @@
 """Reader of JSON lines, and the keys of all records of files."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from absl import logging
 
 from bert_flow_tf.data.files.input_format import JSONL, MAX_RECORD_BYTES, InputFormat
-from bert_flow_tf.data.files.source import BOM, FileSource, TextError, decode_line, find_name, has_name, shown_names
-from bert_flow_tf.data.files.text import TextReader
+from bert_flow_tf.data.files.source import (
+  BOM,
+  FileSource,
+  Reader,
+  TextError,
+  decode_line,
+  find_name,
+  has_name,
+  shown_names,
+)
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import listed
 
@@ -18,7 +26,7 @@ JSON_LINES = (
 _PART = 1 << 10
 
 
-class JsonReader(TextReader):
+class JsonReader(Reader[bytes]):
   """Reader of JSON lines: an object on each line; `names` are all keys of the records that were parsed."""
 
   def __init__(self, source: FileSource, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
@@ -51,6 +59,9 @@ class JsonReader(TextReader):
     if self.is_blank(record):
       return []
     return list(self._object(record))
+
+  def _records(self, offset: int, number: int) -> Iterator[tuple[bytes | TextError, int]]:
+    return self.source.lines(offset, self._format.max_bytes)
 
   def _object(self, record: bytes) -> dict[str, object]:
     """Returns the object of a line."""

@@ -1,7 +1,11 @@
 """Records that are read whole and written again, and files that other programs wrote: pandas, R, Excel."""
 
+import gzip
+import os
+
 import pytest
 
+from bert_flow_tf.corpus.index import find_inputs
 from bert_flow_tf.data.custom import read_custom_pairs
 from bert_flow_tf.data.files.delimited import is_quoted
 from bert_flow_tf.data.files.formats import kind_of
@@ -137,6 +141,35 @@ def test_lines_that_end_in_a_carriage_return_alone_are_an_error_that_says_the_wa
       with pytest.raises(DataError, match=rf"{name}, (line|record) 1: a carriage return .* perl -pe .* FILE") as raised:
         read(path)
       assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("header", [b"", b"sentence1\tsentence2\n"])
+def test_the_pipe_of_a_shell_is_a_file(header, packed):
+  """As in --input=<(COMMAND)."""
+  content = header + b"A\tB\nC\tD\n"
+  reading, writing = os.pipe()
+  path = f"/dev/fd/{reading}"
+  with open(writing, "wb") as file:
+    file.write(gzip.compress(content) if packed else content)
+  assert find_inputs([path]) == [path]
+  assert read_pairs(path).texts == [["A", "B"], ["C", "D"]]
+  lines = read_sentences([path], InputFormat())  # once more
+  assert [text for _, text in lines][-1] == "C\tD"
+  os.close(reading)
+
+
+def test_packed_parquet_is_written_again(tmp_path):
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  from pyarrow import parquet
+
+  parquet.write_table(pa.table({"sentence1": ["A", "C"], "sentence2": ["B", "D"]}), tmp_path / "a.parquet")
+  path = tmp_path / "b.parquet.gz"
+  path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+  written = read_pairs(str(path)).content([1], "similarity", [0.5])
+  assert parquet.read_table(pa.BufferReader(written)).to_pylist() == [
+    {"sentence1": "C", "sentence2": "D", "similarity": 0.5}
+  ]
 
 
 def test_ids_count_through_several_files(tmp_path):
