@@ -84,12 +84,12 @@ def reader_of(
   if input_format.kind != TSV:
     return _READERS[input_format.kind](source, input_format, columns)
   if quoted is None:
-    quoted = _is_quoted(source)
+    quoted = unquotes(source)
   reader = QuotedTsvReader if quoted else TsvReader
   return reader(source, input_format, columns)
 
 
-def _is_quoted(source: FileSource) -> bool:
+def unquotes(source: FileSource) -> bool:
   """Returns whether quotation marks around the columns of a TSV are no text; logs it.
 
   A TSV whose columns are quoted is read as pandas writes it if its name ends in .tsv. In other files quotation marks

@@ -14,6 +14,7 @@ from bert_flow_tf.data.files.formats import (
   may_be_names,
   opened_each,
   reader_of,
+  unquotes,
 )
 from bert_flow_tf.data.files.input_format import (
   CSV,
@@ -52,8 +53,10 @@ def given_format(
   kind = kind or kind_of(source.path)
   if kind == TEXT:
     kind = TSV
+  quoted = unquotes(source) if kind == TSV else None
   given = [("columns", column) for column in roles.values()]
-  return Format(source.path, kind, _has_header([source], kind, given, header, max_bytes), roles)
+  has_header = _has_header([source], kind, given, header, max_bytes, quoted)
+  return Format(source.path, kind, has_header, roles, quoted=quoted)
 
 
 def sentence_format(
@@ -149,8 +152,9 @@ def _has_header(
   columns: Iterable[tuple[str, str | None]],
   header: bool | None,
   max_bytes: int,
+  quoted: bool | None = None,
 ) -> bool:
-  """See `check_columns`."""
+  """See `check_columns`; `quoted`: see `Format`, None to judge by each file."""
   given = [(name, value) for name, value in columns if value is not None]
   if kind == JSONL:
     keys_of(sources, max_bytes, [value for _, value in given])
@@ -166,7 +170,7 @@ def _has_header(
       raise ConfigError(f"{name}={value}: expected 1 or more, as columns are numbered from 1", argument=name)
   if header is not None or not given:
     return is_named
-  found = {source.path: _first_line_has_names(source, kind, max_bytes) for source in sources}
+  found = {source.path: _first_line_has_names(source, kind, max_bytes, quoted) for source in sources}
   if is_named:
     return True
   first = next(iter(found))
@@ -179,12 +183,12 @@ def _has_header(
   return bool(found[first])
 
 
-def _first_line_has_names(source: FileSource, kind: str, max_bytes: int) -> bool | None:
+def _first_line_has_names(source: FileSource, kind: str, max_bytes: int, quoted: bool | None) -> bool | None:
   """Returns whether the first line of a TSV or CSV has the names of its columns; None if that cannot be told.
 
   Names of ours are names; a number, or a sentence, is a record's.
   """
-  rows = first_rows(reader_of(source, InputFormat(kind, max_bytes=max_bytes), []))
+  rows = first_rows(reader_of(source, InputFormat(kind, max_bytes=max_bytes), [], quoted))
   if not rows:
     return False
   check_row_names(source.path, rows, any_names=True)
