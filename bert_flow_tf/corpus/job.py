@@ -101,12 +101,17 @@ class JobSettings(Settings):
       import_parquet("input")
     if self.column is None and kind == TFRECORD:
       raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
-    # A text has columns only if its first line has several, and never if the user says that it is a text.
-    hint = "; --column names it, or --input_format=text takes lines"
-    if self.input_format == TEXT:
-      hint = ""
-    columns = (self.column, self.id_column, self.header)
-    return corpus_format(paths, kind, *columns, self.empty_lines, self.max_record_bytes, hint)
+    return corpus_format(
+      paths,
+      kind=kind,
+      column=self.column,
+      id_column=self.id_column,
+      header=self.header,
+      empty=self.empty_lines,
+      max_bytes=self.max_record_bytes,
+      whole_lines=self.input_format == TEXT,
+      hint="; --column names it, or --input_format=text takes lines",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

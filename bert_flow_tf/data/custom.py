@@ -61,7 +61,7 @@ def read_custom_pairs(
   name = os.fspath(path)
   with opened_whole(name) as source:
     if columns:
-      found = given_format(source, None, _roles_of(columns), header, max_bytes)
+      found = given_format(source, roles=_roles_of(columns), header=header, max_bytes=max_bytes)
     else:
       found = _found_format(source, header, max_bytes, hint)
     empty = SKIP if SENTENCE in found.roles else EMBED

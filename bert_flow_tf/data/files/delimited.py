@@ -311,6 +311,7 @@ def check_separator(source: FileSource, kind: str, line: str, is_header: Callabl
 
 
 def _first_lines(source: FileSource) -> list[bytes | TextError]:
+  """Returns the lines by which a separator is found."""
   with source.errors():
     return [line for line, _ in itertools.islice(source.lines(0, MAX_RECORD_BYTES), _LINES)]
 

@@ -220,6 +220,7 @@ class _Look:
 
 def find_format(
   source: FileSource,
+  *,
   kind: str | None = None,
   header: bool | None = None,
   max_bytes: int = MAX_RECORD_BYTES,
@@ -248,7 +249,7 @@ def find_format(
   return _decided(_look_at(source, kind, header, max_bytes, pairs, others, hint))
 
 
-def table_format(source: FileSource, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Format:
+def table_format(source: FileSource, *, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Format:
   """Returns the format of a file whose columns are all read.
 
   The first line of a text, TSV or CSV has their names if one of them is `known`, or none is a number. A text is a TSV.
@@ -291,6 +292,7 @@ def _decided(look: _Look) -> Format:
 
 
 def _with_others(source: FileSource, paths: Iterable[str]) -> Iterator[FileSource]:
+  """Yields a file and, one after the other, those of paths."""
   yield source
   yield from opened_each(paths)
 
@@ -315,7 +317,7 @@ def first_rows(reader: Reader) -> list[list[str]]:
 
 
 def _keys_or_schema(look: _Look) -> Format | None:
-  """JSON lines and Parquet name their columns; an only column has the sentence."""
+  """Takes the names that JSON lines and Parquet give their columns; an only column has the sentence."""
   if look.kind not in (JSONL, PARQUET):
     return None
   roles = _first_of(look.candidates)
@@ -325,26 +327,26 @@ def _keys_or_schema(look: _Look) -> Format | None:
 
 
 def _table_of_r(look: _Look) -> None:
-  """A table as R writes it by default, with names of ours, is rejected."""
+  """Rejects a table as R writes it by default, with names of ours."""
   if look.header is not False:
     check_row_names(look.source.path, look.rows)
 
 
 def _other_separator(look: _Look) -> None:
-  """An only column that has the separator of another kind of files is rejected."""
+  """Rejects an only column that has the separator of another kind of files."""
   if look.header is not False and not look.candidates and len(look.names) == 1:
     check_separator(look.source, look.kind, look.names[0], lambda fields: bool(candidates_of(fields)))
 
 
 def _names_of_ours(look: _Look) -> Format | None:
-  """A first line with names of ours is a header."""
+  """Takes a first line with names of ours as the header."""
   if look.header is False or not look.candidates:
     return None
   return look.with_names(_first_of(look.candidates), header=True)
 
 
 def _names_of_others(look: _Look) -> None:
-  """A first line that is likely to have other names is rejected, and warned of where it may be a record."""
+  """Rejects a first line that is likely to have other names; warns of a record that may have them."""
   if look.header is not None:
     return
   path, rows = look.source.path, look.rows
@@ -358,12 +360,12 @@ def _names_of_others(look: _Look) -> None:
 
 
 def _only_column(look: _Look) -> Format | None:
-  """An only column has the sentence."""
+  """Takes an only column as the sentences."""
   return look.without_names({SENTENCE: "1"}) if len(look.names) == 1 else None
 
 
 def _pair_by_content(look: _Look) -> Format | None:
-  """Two or three columns are a pair, with its score."""
+  """Takes two or three columns as a pair, with its score by their content."""
   if not look.pairs or len(look.names) > 3:
     return None
   places = Places(len(look.names), look.reader.rows(), bool(look.header))
@@ -371,7 +373,7 @@ def _pair_by_content(look: _Look) -> Format | None:
 
 
 def _no_roles(look: _Look) -> Format:
-  """Other columns must be given by the user."""
+  """Leaves the columns without roles: the user must give them."""
   return look.without_names({})
 
 

@@ -44,7 +44,12 @@ def common_kind(paths: Iterable[str]) -> str:
 
 
 def given_format(
-  source: FileSource, kind: str | None, roles: Mapping[str, str], header: bool | None, max_bytes: int = MAX_RECORD_BYTES
+  source: FileSource,
+  *,
+  roles: Mapping[str, str],
+  kind: str | None = None,
+  header: bool | None = None,
+  max_bytes: int = MAX_RECORD_BYTES,
 ) -> Format:
   """Returns the format of a file whose columns the user gave as the argument `columns`: {role: column}.
 
@@ -80,7 +85,7 @@ def sentence_format(
     others: see `find_format`.
   """
   with FileSource(path) as source:
-    found = find_format(source, kind, header, max_bytes, pairs=False, others=others, hint=hint)
+    found = find_format(source, kind=kind, header=header, max_bytes=max_bytes, pairs=False, others=others, hint=hint)
   (column,) = found.need(SENTENCE, argument=argument, hint=hint)
   if found.kind == TEXT:
     return InputFormat(max_bytes=max_bytes)
@@ -92,12 +97,14 @@ def sentence_format(
 
 def corpus_format(
   paths: Sequence[str],
+  *,
   kind: str,
   column: str | None = None,
   id_column: str | None = None,
   header: bool | None = None,
   empty: str = SKIP,
   max_bytes: int = MAX_RECORD_BYTES,
+  whole_lines: bool = False,
   hint: str = "",
 ) -> InputFormat:
   """Returns the format of all files of a corpus, which have the same kind.
@@ -110,10 +117,11 @@ def corpus_format(
     header: see `find_format`.
     empty: see `InputFormat`.
     max_bytes: see `InputFormat`.
-    hint: end of an error that says how another column is named; "" to read the lines of a text whole.
+    whole_lines: whether each line of a text is a sentence; else it is a TSV if its first line has several columns.
+    hint: end of an error that says how another column is named.
   """
   found = InputFormat(kind, column, header=bool(header))
-  if column is None and (kind != TEXT or hint):
+  if column is None and (kind != TEXT or not whole_lines):
     # Spark may write an empty first file.
     first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
     found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others)

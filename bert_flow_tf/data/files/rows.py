@@ -208,7 +208,7 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
 def read_table(path: str, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Records:
   """Returns all columns of a file of any format; see `table_format`."""
   with opened_whole(path) as source:
-    found = table_format(source, known, max_bytes)
+    found = table_format(source, known=known, max_bytes=max_bytes)
     return records_of(source, found.reading(EMBED, max_bytes), found.names, found.quoted, any_type=True)
 
 
@@ -238,9 +238,10 @@ def read_pairs(
     raise ConfigError(message, argument="columns")
   with opened_whole(path) as source:
     if columns:
-      found = given_format(source, kind, dict(zip(PAIR, columns, strict=True)), header, max_bytes)
+      roles = dict(zip(PAIR, columns, strict=True))
+      found = given_format(source, roles=roles, kind=kind, header=header, max_bytes=max_bytes)
     else:
-      found = find_format(source, kind, header, max_bytes, hint=hint)
+      found = find_format(source, kind=kind, header=header, max_bytes=max_bytes, hint=hint)
     columns = found.need(*PAIR, argument=argument, hint=hint)
     return records_of(source, found.reading(EMBED, max_bytes), columns, found.quoted)
 
