@@ -19,8 +19,10 @@ import numpy as np
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.readers.records import Records, check_columns, read_records
-from bert_flow_tf.data.readers.text import JSONL, TEXT, kind_of
+from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.given_columns import check_columns
+from bert_flow_tf.data.files.input_format import JSONL, TEXT
+from bert_flow_tf.data.files.rows import Records, read_records
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.progress import counted

@@ -12,7 +12,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
-from bert_flow_tf.data.custom import read_pairs
+from bert_flow_tf.data.custom import read_custom_pairs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError, naming
@@ -62,7 +62,7 @@ def main() -> None:
   reference = None
   if FLAGS.reference is not None:
     with naming("reference"):
-      reference, _ = read_pairs(FLAGS.reference, FLAGS.max_record_bytes)
+      reference, _ = read_custom_pairs(FLAGS.reference, FLAGS.max_record_bytes)
   if FLAGS.calibration_only:
     quiet.import_tensorflow()
     from bert_flow_tf.calibration.saving import load_calibration

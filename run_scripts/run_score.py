@@ -14,8 +14,8 @@ from absl import flags
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.custom import with_text
+from bert_flow_tf.data.files.rows import read_pairs
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers import records
 from bert_flow_tf.errors import ConfigError
 from run_scripts import common_flags, runner, text_flags
 
@@ -52,7 +52,7 @@ def main() -> None:
   text_flags.check_text_flags()
   (path,) = text_flags.input_files(max_files=1)
   arguments = {"hint": "; or --columns names the two", "max_bytes": FLAGS.max_record_bytes}
-  read = records.read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, **arguments)
+  read = read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, **arguments)
   if COLUMN in map(str.strip, read.names):
     raise ConfigError(f"input={path}: already has a column {COLUMN!r}; remove or rename it", "input")
   text_flags.check_output_kind(read.kind, path)

@@ -20,8 +20,9 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.readers.records import read_sentences, sentence_format
-from bert_flow_tf.data.readers.text import TSV
+from bert_flow_tf.data.files.given_columns import sentence_format
+from bert_flow_tf.data.files.input_format import TSV
+from bert_flow_tf.data.files.rows import read_sentences
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.model_of_vectors import load_model_of

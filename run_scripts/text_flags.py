@@ -12,7 +12,8 @@ from absl import flags, logging
 
 from bert_flow_tf.calibration.names import ALLOWED, parse_calibration
 from bert_flow_tf.corpus.shard_plan import find_inputs
-from bert_flow_tf.data.readers.text import PARQUET, TEXT, TSV, kind_of
+from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.input_format import PARQUET, TEXT, TSV
 from bert_flow_tf.encoder.settings import LOADING, POOLING
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files

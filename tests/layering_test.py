@@ -47,7 +47,7 @@ _BY_NAME = ("bert_flow_tf", "bert_flow_tf.encoder.loading", "run_scripts.bert_fl
 _WITHOUT_TENSORFLOW = {
   "bert_flow_tf.calibration": ("arguments", "flow", "function", "saving"),
   "bert_flow_tf.data": ("tfds_builders", "tfds_source"),
-  "bert_flow_tf.data.readers": (),
+  "bert_flow_tf.data.files": (),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
   "bert_flow_tf.vectors": ("calibrate_files",),

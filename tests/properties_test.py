@@ -20,9 +20,9 @@ from bert_flow_tf import FlowConfig, Glow
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
 from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.data import nli, semeval, stsb
-from bert_flow_tf.data.readers.binary import open_reader
-from bert_flow_tf.data.readers.lines import TextError, lines
-from bert_flow_tf.data.readers.text import CSV, JSONL, PARQUET, TSV, InputFormat
+from bert_flow_tf.data.files.formats import open_reader
+from bert_flow_tf.data.files.input_format import CSV, JSONL, PARQUET, TSV, InputFormat
+from bert_flow_tf.data.files.source import TextError, lines
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles, check_vocabulary
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights

@@ -19,7 +19,7 @@ from apache_beam.utils.shared import Shared
 
 from bert_flow_tf.corpus.embedding import embed_shard, pending
 from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, ShardTask
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.shards import EMBEDDED, ShardFolder

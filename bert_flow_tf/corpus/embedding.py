@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_flow_tf.corpus.shard_plan import ShardPlan, ShardReader, ShardTask
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import CalibrationError, EncoderError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress

@@ -8,21 +8,21 @@ from absl import logging
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.resume import Manifest
 from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, find_inputs, repeated_ids
-from bert_flow_tf.data.readers.binary import KINDS, import_parquet
-from bert_flow_tf.data.readers.records import check_columns, sentence_format
-from bert_flow_tf.data.readers.text import (
+from bert_flow_tf.data.files.given_columns import common_kind, corpus_format
+from bert_flow_tf.data.files.input_format import (
   BAD,
   CSV,
   EMBED,
-  MAX_RECORD_BYTES,
+  KINDS,
   PARQUET,
   SKIP,
   TEXT,
   TFRECORD,
   TSV,
   InputFormat,
-  kind_of,
+  record_limit,
 )
+from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.errors import ConfigError, DataError, install_command, naming
 from bert_flow_tf.io import storage
 from bert_flow_tf.io.experiment import Stopwatch
@@ -62,12 +62,7 @@ class JobSettings(Settings):
     "Treatment of empty sentences: skip, bad (count and list them as bad records) or embed.",
     choices=(SKIP, BAD, EMBED),
   )
-  max_record_bytes: int = setting(
-    MAX_RECORD_BYTES,
-    "Longest line or record in bytes; a longer one is an error, and for embed a bad record.",
-    minimum=1,
-    maximum=1 << 30,
-  )
+  max_record_bytes: int = record_limit()
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
   normalize: bool = setting(False, "Divide each vector by its length; one of zeros stays.")
   shard_size: int = setting(
@@ -91,7 +86,7 @@ class JobSettings(Settings):
   def format_of(self, paths: Sequence[str]) -> InputFormat:
     """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names."""
     # A text with a column is a TSV.
-    kind = self.input_format or _common_kind(paths)
+    kind = self.input_format or common_kind(paths)
     if kind == TEXT and self.input_format is None and self.column is not None:
       kind = TSV
     # Reject settings without a meaning for this kind of files.
@@ -105,29 +100,19 @@ class JobSettings(Settings):
         raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
     if kind == PARQUET:
       import_parquet("input")
-    # If no column is given, the names of the columns tell it. A text has columns only if its first line has several.
-    column, header, width = self.column, self.header, None
-    if column is None and kind == TFRECORD:
+    if self.column is None and kind == TFRECORD:
       raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
-    if column is None and (kind != TEXT or self.input_format is None):
-      hint = "; --column names it, or --input_format=text takes lines"
-      # Spark may write an empty first file.
-      first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
-      inferred = sentence_format(first, kind, header, hint=hint, max_bytes=self.max_record_bytes, others=others)
-      kind, column, header, width = inferred.kind, inferred.column, inferred.header, inferred.width
-    columns = {"column": column, "id_column": self.id_column}
-    header = check_columns(paths, kind, columns.items(), header, self.max_record_bytes)
-    return InputFormat(kind, column, self.id_column, header, self.empty_lines, self.max_record_bytes, width)
-
-
-def _common_kind(paths):
-  """Returns the kind of all files, by their names."""
-  kinds = {kind_of(path): path for path in paths}
-  if len(kinds) > 1:
-    names = ", ".join(f"{path} is {kind}" for kind, path in sorted(kinds.items()))
-    message = f"input_format is missing, and the files' names differ ({names})"
-    raise ConfigError(f"{message}; expected one of {', '.join(KINDS)}", argument="input_format")
-  return next(iter(kinds))
+    return corpus_format(
+      paths,
+      kind=kind,
+      column=self.column,
+      id_column=self.id_column,
+      header=self.header,
+      empty=self.empty_lines,
+      max_bytes=self.max_record_bytes,
+      whole_lines=self.input_format == TEXT,
+      hint="; --column names it, or --input_format=text takes lines",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,8 +155,10 @@ class EmbeddingJob:
     self.watch = Stopwatch()
     self._settings = settings
     self._paths = find_inputs(settings.input)
-    if settings.runner is not None and "-" in self._paths:
-      raise ConfigError("input=-: standard input has no use with runner, whose workers read files", argument="input")
+    streams = list(filter(storage.is_stream, self._paths))
+    if settings.runner is not None and streams:
+      message = f"input={streams[0]}: standard input has no use with runner, whose workers read files"
+      raise ConfigError(message, argument="input")
     self._format = settings.format_of(self._paths)
 
   def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, object] | None = None) -> Result:

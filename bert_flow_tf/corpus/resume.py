@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, plan_shards
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files, storage
 from bert_flow_tf.io.files import owned

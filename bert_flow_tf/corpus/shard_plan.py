@@ -4,14 +4,15 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.readers.binary import open_reader
-from bert_flow_tf.data.readers.lines import TextError
-from bert_flow_tf.data.readers.text import InputFormat, Reader
+from bert_flow_tf.data.files.formats import open_reader
+from bert_flow_tf.data.files.input_format import InputFormat
+from bert_flow_tf.data.files.source import Reader, TextError
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import Progress
@@ -93,6 +94,9 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
       files = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
       expected = storage.expected_file(storage.absolute(pattern), files)
       raise ConfigError(f"input={pattern}: a folder; expected {expected}", argument="input")
+    if not matches and storage.is_local(pattern) and pathlib.Path(storage.absolute(pattern)).is_fifo():
+      expected = "expected a file, or - for standard input, as in COMMAND | bert-flow ..."
+      raise ConfigError(f"input={pattern}: a pipe, which can be read only once; {expected}", argument="input")
     if not matches:
       expected = "expected files, or globs, whose * leaves out names that begin with _ or ."
       raise ConfigError(f"input={pattern}: no such file; {expected}", argument="input")

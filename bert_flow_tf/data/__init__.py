@@ -10,7 +10,7 @@ Files in reading order:
     semeval       STS-12 to STS-16 and SICK
     stsb          the STS benchmark
     nli           SNLI and MNLI
-    readers/      lines and records of text, TSV, CSV, JSON lines, Parquet and TFRecords
+    files/        lines and records of text, TSV, CSV, JSON lines, Parquet and TFRecords
     custom        a user's file as a task
     flow_corpus   which sentences a flow is fitted on
     siamese_task  labels of the published runner

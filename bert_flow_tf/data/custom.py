@@ -3,22 +3,21 @@
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.data.files.formats import EXPECTED, PAIR, SCORE, SENTENCE, Format, find_format, is_score, read_number
+from bert_flow_tf.data.files.given_columns import given_format
+from bert_flow_tf.data.files.input_format import EMBED, MAX_RECORD_BYTES, SKIP
+from bert_flow_tf.data.files.rows import Records, opened_whole, records_of
+from bert_flow_tf.data.files.source import FileSource, shown_names
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.columns import EXPECTED, choose_columns, shown_names
-from bert_flow_tf.data.readers.lines import read_number
-from bert_flow_tf.data.readers.places import PAIR, SCORE, SENTENCE, is_score
-from bert_flow_tf.data.readers.records import Records, check_columns, read_records
-from bert_flow_tf.data.readers.text import EMBED, MAX_RECORD_BYTES, SKIP, TEXT, TSV, InputFormat, kind_of
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 
-Roles = Mapping[str, str]
 # {number of columns that were given: their roles}
 _ROLES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
 _HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
@@ -28,12 +27,12 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @naming("data_dir")
-def load(spec: TaskSpec, paths: Paths) -> TaskData:
+def load_custom(spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns the pairs of the file `data_dir`; those with scores, on any scale, are evaluated."""
   if paths.data_dir is None:
     message = "data_dir: missing; the task custom needs a file of sentences, pairs or scored pairs"
     raise ConfigError(message, argument="data_dir")
-  pairs, source = read_pairs(paths.data_dir, paths.max_record_bytes, paths.columns, paths.header, _HINT)
+  pairs, source = read_custom_pairs(paths.data_dir, paths.max_record_bytes, paths.columns, paths.header, _HINT)
   if np.isnan(pairs.scores).all():
     return TaskData(spec, {"train": pairs}, source)
   scale = (np.nanmin(pairs.scores), np.nanmax(pairs.scores))
@@ -46,7 +45,7 @@ def pair_up(sentences: list[str]) -> SentencePairs:
   return SentencePairs.without_gold(sentences[:half], sentences[half:] + sentences[: len(sentences) % 2])
 
 
-def read_pairs(
+def read_custom_pairs(
   path: str | os.PathLike,
   max_bytes: int = MAX_RECORD_BYTES,
   columns: Sequence[str] = (),
@@ -55,21 +54,22 @@ def read_pairs(
 ) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 
-  `columns` name the sentence, the pair, or the pair and its score; without them `choose_columns` does, which describes
+  `columns` name the sentence, the pair, or the pair and its score; without them `find_format` does, which describes
   `header` and `hint`, too. Other columns are ignored. A score is empty for a pair without gold. Empty single sentences
   are skipped, and pairs with an empty sentence.
   """
   name = os.fspath(path)
-  if columns:
-    kind, roles, is_header = _named_columns(name, columns, header, max_bytes)
-  else:
-    kind, roles, is_header = _found_columns(name, header, max_bytes, hint)
-  if SENTENCE in roles:
-    input_format = InputFormat(kind, roles[SENTENCE], header=is_header, empty=SKIP, max_bytes=max_bytes)
-    sentences = [text for (text,) in read_records(name, input_format).texts]
+  with opened_whole(name) as source:
+    if columns:
+      found = given_format(source, roles=_roles_of(columns), header=header, max_bytes=max_bytes)
+    else:
+      found = _found_format(source, header, max_bytes, hint)
+    empty = SKIP if SENTENCE in found.roles else EMBED
+    columns = [found.roles[role] for role in (SENTENCE, *PAIR, SCORE) if role in found.roles]
+    records = records_of(source, found.reading(empty, max_bytes), columns, found.quoted)
+  if SENTENCE in found.roles:
+    sentences = [text for (text,) in records.texts]
     return pair_up(sentences), f"{counted(len(sentences), 'sentence')} of {name}"
-  input_format = InputFormat(kind, header=is_header, empty=EMBED, max_bytes=max_bytes)
-  records = read_records(name, input_format, [roles[role] for role in (*PAIR, SCORE) if role in roles])
   first, second, *others = map(list, zip(*records.texts, strict=True))
   if others:
     pairs = with_text(SentencePairs(first, second, scores_of(records, others[0])), name)
@@ -80,29 +80,25 @@ def read_pairs(
   return pairs, f"{counted(len(pairs), 'unscored pair')} of {name}"
 
 
-def _named_columns(path: str, names: Sequence[str], header: bool | None, max_bytes: int) -> tuple[str, Roles, bool]:
-  """Returns kind of a file, {role: column} of the columns that were given, and whether there is a header."""
+def _roles_of(names: Sequence[str]) -> dict[str, str]:
+  """Returns {role: column} of the columns that were given."""
   roles = _ROLES.get(len(names))
   if roles is None or len(set(names)) < len(names):
     expected = "expected a sentence, two sentences, or two and their score, as in question1,question2,is_duplicate"
     raise ConfigError(f"columns={','.join(names)}: {expected}", argument="columns")
-  kind = kind_of(path)
-  if kind == TEXT:
-    kind = TSV
-  given = [("columns", name) for name in names]
-  return kind, dict(zip(roles, names, strict=True)), check_columns([path], kind, given, header, max_bytes)
+  return dict(zip(roles, names, strict=True))
 
 
-def _found_columns(path: str, header: bool | None, max_bytes: int, hint: str) -> tuple[str, Roles, bool]:
-  """Returns kind of a file, {role: column} by `choose_columns`, and whether there is a header; logs other columns."""
-  columns = choose_columns(path, header=header, max_bytes=max_bytes, hint=hint)
-  if not columns.roles:
-    raise DataError(f"{path}: has {columns}, expected {EXPECTED}{hint}")
-  columns.check(columns.roles, hint)
-  unread = [column for column in columns.names if column not in columns.roles.values()]
+def _found_format(source: FileSource, header: bool | None, max_bytes: int, hint: str) -> Format:
+  """Returns the format of a file, by `find_format`, which must have sentences; logs the other columns."""
+  found = find_format(source, header=header, max_bytes=max_bytes, hint=hint)
+  if not found.roles:
+    raise DataError(f"{source.path}: has {found}, expected {EXPECTED}{hint}")
+  found.check(found.roles, hint)
+  unread = [column for column in found.names if column not in found.roles.values()]
   if unread:
-    logging.warning("%s: %s not read: %s%s", path, counted(len(unread), "column"), shown_names(unread), hint)
-  return columns.kind, columns.roles, columns.header
+    logging.warning("%s: %s not read: %s%s", source.path, counted(len(unread), "column"), shown_names(unread), hint)
+  return found
 
 
 def with_text(pairs: SentencePairs, path: str) -> SentencePairs:

@@ -7,10 +7,10 @@ import os
 from absl import logging
 
 from bert_flow_tf.data import nli
-from bert_flow_tf.data.custom import read_pairs
-from bert_flow_tf.data.loading import load_parts
+from bert_flow_tf.data.custom import read_custom_pairs
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
+from bert_flow_tf.data.loading import load_table_parts
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.data.task import Paths, TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import ConfigError
@@ -74,13 +74,13 @@ def load_flow_corpus(
     pairs = task.fitting_pairs(False, f"flow_corpus={name}")
     return FlowCorpus(name, pairs, task.source, num_train_epochs=task.spec.num_train_epochs)
   if name == NLI:
-    splits, source = load_parts("SNLI and MNLI", nli.CORPUS, Paths(data_dir, tfds_data_dir))
+    splits, source = load_table_parts("SNLI and MNLI", nli.CORPUS, Paths(data_dir, tfds_data_dir))
     return FlowCorpus(name, splits["train"], source, nli.LEARNING_RATE, nli.NUM_TRAIN_EPOCHS)
   path = os.path.expanduser(name)
   if not os.path.exists(path):
     message = f"flow_corpus={name}: expected target, train, nli, or a file of sentences that exists"
     raise ConfigError(message, argument="flow_corpus")
-  pairs, source = read_pairs(path, max_record_bytes)
+  pairs, source = read_custom_pairs(path, max_record_bytes)
   return FlowCorpus(name, pairs, source)
 
 

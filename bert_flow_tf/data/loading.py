@@ -9,16 +9,16 @@ import numpy as np
 from bert_flow_tf.data import tfds_source
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.semeval import Year, read_full, read_year
-from bert_flow_tf.data.table import Table, difference, missing_file, note_of
+from bert_flow_tf.data.table import TaskTable, difference, missing_file, note_of
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
 # {split of a task: its parts (table, split of the table)}
-Parts = dict[str, tuple[tuple[Table, str], ...]]
+Parts = dict[str, tuple[tuple[TaskTable, str], ...]]
 
 
-def parts_of(table: Table) -> Parts:
+def table_parts(table: TaskTable) -> Parts:
   """Returns the splits of a table as a task's splits."""
   return {split: ((table, split),) for split in table.files}
 
@@ -28,7 +28,7 @@ def load_tables(parts: Parts, published: Parts, spec: TaskSpec, paths: Paths) ->
   selected = parts
   if paths.as_published:
     selected = published
-  splits, source = load_parts(spec.name, selected, paths)
+  splits, source = load_table_parts(spec.name, selected, paths)
   # A split of train or dev needs labels; pairs whose annotators did not agree are left out.
   dropped = {}
   for split, pairs in splits.items():
@@ -49,7 +49,7 @@ def load_tables(parts: Parts, published: Parts, spec: TaskSpec, paths: Paths) ->
   return TaskData(dataclasses.replace(spec, eval_split=evaluated), splits, source, dropped)
 
 
-def load_parts(name: str, parts: Parts, paths: Paths) -> tuple[dict[str, SentencePairs], str]:
+def load_table_parts(name: str, parts: Parts, paths: Paths) -> tuple[dict[str, SentencePairs], str]:
   """Returns {split: the pairs of its parts that exist}, NaN for a missing gold, and a description of their origin."""
   tables = {}
   for table, _ in itertools.chain.from_iterable(parts.values()):
@@ -73,7 +73,7 @@ def load_parts(name: str, parts: Parts, paths: Paths) -> tuple[dict[str, Sentenc
 class _Files:
   """Reader of the files of tables in data_dir."""
 
-  def __init__(self, tables: dict[str, Table], data_dir: str) -> None:
+  def __init__(self, tables: dict[str, TaskTable], data_dir: str) -> None:
     self._tables, self._data_dir = tables, data_dir
     self._folders = dict.fromkeys(tables, data_dir)
     if len(tables) > 1:
@@ -87,7 +87,7 @@ class _Files:
     self._missing: list[tuple[str, str]] = []
     self._notes: list[str] = []
 
-  def read(self, table: Table, split: str) -> SentencePairs | None:
+  def read(self, table: TaskTable, split: str) -> SentencePairs | None:
     """Returns the pairs of a split; None if its file is missing."""
     path = table.find(self._folders[table.name], split)
     if path is None:
@@ -124,7 +124,7 @@ class _Files:
 class _Tfds:
   """Reader of tables in TensorFlow Datasets."""
 
-  def __init__(self, tables: dict[str, Table], tfds_data_dir: str | None) -> None:
+  def __init__(self, tables: dict[str, TaskTable], tfds_data_dir: str | None) -> None:
     self._builders = {}
     for name, table in sorted(tables.items()):
       if not table.tfds:
@@ -132,7 +132,7 @@ class _Tfds:
         raise DataError(message, argument="data_dir")
       self._builders[name] = tfds_source.prepared(name, table.tfds, tfds_data_dir, table.expected, table.tfds_urls)
 
-  def read(self, table: Table, split: str) -> SentencePairs:
+  def read(self, table: TaskTable, split: str) -> SentencePairs:
     """Returns the pairs of a split, NaN for a hidden or missing gold."""
     first, second, gold_column = table.tfds_columns
     builder = self._builders[table.name]

@@ -3,9 +3,9 @@
 import dataclasses
 import math
 
-from bert_flow_tf.data.loading import Parts, parts_of
+from bert_flow_tf.data.loading import Parts, table_parts
 from bert_flow_tf.data.semeval import LABELS
-from bert_flow_tf.data.table import Gold, Table
+from bert_flow_tf.data.table import Gold, TaskTable
 
 # The paper's settings of a flow that is fitted on these sentences.
 LEARNING_RATE = 2e-5
@@ -15,7 +15,7 @@ NUM_TRAIN_EPOCHS = 0.15
 _LABELS = dict(zip((*LABELS, "-"), (0.0, 1.0, 2.0, math.nan), strict=True))
 _TFDS_COLUMNS = ("premise", "hypothesis", "label")
 
-SNLI = Table(
+SNLI = TaskTable(
   name="SNLI",
   gold=Gold("gold_label", _LABELS),
   places=(7, 8, -1),
@@ -24,7 +24,7 @@ SNLI = Table(
   tfds_urls=("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",),
 )
 # GLUE hides the labels of MNLI's test files, so the mismatched half of dev is used as test if it exists.
-MNLI = Table(
+MNLI = TaskTable(
   name="MNLI",
   gold=Gold("gold_label", _LABELS),
   places=(8, 9, -1),
@@ -44,7 +44,7 @@ ALLNLI_PARTS: Parts = {"train": CORPUS["train"], "dev": ((MNLI, "dev"),)}
 _MNLI_PUBLISHED = dataclasses.replace(MNLI, places=(8, 9, 10), files=dict(MNLI.files) | {"test": ("test_matched.tsv",)})
 _MNLI_DEV = dataclasses.replace(_MNLI_PUBLISHED, gold=Gold("label1", _LABELS))
 _SNLI_TEST = dataclasses.replace(SNLI, gold=Gold("gold_label", dict.fromkeys(_LABELS, 0.0)))
-MNLI_PUBLISHED: Parts = parts_of(_MNLI_PUBLISHED) | {"dev": ((_MNLI_DEV, "dev"),)}
+MNLI_PUBLISHED: Parts = table_parts(_MNLI_PUBLISHED) | {"dev": ((_MNLI_DEV, "dev"),)}
 ALLNLI_PUBLISHED: Parts = {
   "train": ((_MNLI_PUBLISHED, "train"), (SNLI, "train"), (SNLI, "dev"), (_SNLI_TEST, "test")),
   "dev": ((_MNLI_DEV, "dev"),),

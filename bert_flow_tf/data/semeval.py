@@ -4,9 +4,10 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
+from bert_flow_tf.data.files.delimited import tab_separated
+from bert_flow_tf.data.files.source import FilePath, line_error, lines
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
-from bert_flow_tf.data.table import Gold, Table, first_with, pairs_of
+from bert_flow_tf.data.table import Gold, TaskTable, first_with, pairs_of
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
@@ -21,7 +22,7 @@ LABELS = ("contradiction", "entailment", "neutral")
 SCALE = (0.0, 5.0)
 STS_GOLD = Gold("score", scale=SCALE)
 
-SICK_R = Table(
+SICK_R = TaskTable(
   name="SICK",
   gold=Gold("relatedness_score", scale=SCALE),
   columns=("sentence_A", "sentence_B"),
@@ -103,7 +104,7 @@ class Year:
     names = (self.folder.removeprefix("STS/"), self.config.upper(), self.name)
     return tuple(f"STS/{name}" for name in names) + names
 
-  # The properties below have the names of `Table`'s.
+  # The properties below have the names of `TaskTable`'s.
 
   @property
   def archives(self) -> dict[str, str]:
@@ -218,8 +219,7 @@ def read_full(root: str, folders: Iterable[str]) -> tuple[SentencePairs, str] | 
 def _sentences(path: FilePath) -> list[list[str]]:
   """Returns the fields of each line, of which the first two are sentences; line i + 1 is row i."""
   rows = []
-  for number, line in lines(path):
-    fields = line.split("\t")
+  for number, fields in tab_separated(path):
     if len(fields) < 2:
       raise line_error(path, number, "1 column, expected 2 sentences, separated by a tab")
     rows.append(fields)

@@ -10,11 +10,12 @@ import tarfile
 import numpy as np
 
 from bert_flow_tf.data import tfds_source
-from bert_flow_tf.data.loading import load_parts, parts_of
+from bert_flow_tf.data.files.delimited import tab_separated
+from bert_flow_tf.data.files.source import FilePath, line_error
+from bert_flow_tf.data.loading import load_table_parts, table_parts
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
 from bert_flow_tf.data.semeval import STS_GOLD, STS_WIKI
-from bert_flow_tf.data.table import Path, Table, difference, first_with, missing_file, note_of, pairs_of
+from bert_flow_tf.data.table import Path, TaskTable, difference, first_with, missing_file, note_of, pairs_of
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.files import write_bytes
@@ -34,14 +35,14 @@ PUBLISHED = {
 
 _NAME, _FOLDER = "the STS benchmark", "STS/STSBenchmark"
 _FILES = {split: f"sts-{split}.csv" for split in SPLITS}
-_GLUE = Table(
+_GLUE = TaskTable(
   name="STS-B", gold=STS_GOLD, places=(7, 8, 9), hidden={"test.tsv": (7, 8)}, required=SPLITS, tfds="glue/stsb"
 )
 _EXPECTED = f"{_FOLDER}/sts-{{train,dev,test}}.csv or STS-B/{{train,dev,test}}.tsv with sts-test.csv"
 _DIFFERING_ROWS_ALLOWED = 0.01
 
 
-def load(spec: TaskSpec, paths: Paths) -> TaskData:
+def load_stsb(spec: TaskSpec, paths: Paths) -> TaskData:
   """Returns train, dev and test from data_dir, or from TFDS with the gold of stsb_gold, or else of a download."""
   if paths.data_dir is None:
     return _load_tfds(spec, paths.tfds_data_dir, paths.stsb_gold)
@@ -60,8 +61,7 @@ def load(spec: TaskSpec, paths: Paths) -> TaskData:
 def read_benchmark(path: FilePath) -> SentencePairs:
   """Returns the pairs of a file of the benchmark, which has no header; columns after the sentences are ignored."""
   rows = []
-  for number, line in lines(path):
-    fields = line.split("\t")
+  for number, fields in tab_separated(path):
     if len(fields) < 7:
       columns = "(genre, file, year, id, score, sentence1, sentence2)"
       raise line_error(path, number, f"{counted(len(fields), 'column')}, expected at least 7, tab separated {columns}")
@@ -82,7 +82,7 @@ def _load_benchmark(spec: TaskSpec, folder: Path) -> TaskData:
 
 def _load_glue(spec: TaskSpec, data_dir: str) -> TaskData:
   """Returns the splits of GLUE's files; without sts-test.csv, test has no gold and is not evaluated."""
-  splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(data_dir))
+  splits, source = load_table_parts("GLUE", table_parts(_GLUE), Paths(data_dir))
   gold_folder = first_with(_GLUE.find(data_dir, "test").parent, ("", "original"), [_FILES["test"]])
   if gold_folder is not None:
     path = gold_folder / _FILES["test"]
@@ -103,7 +103,7 @@ def _load_tfds(spec: TaskSpec, tfds_data_dir: str | None, stsb_gold: FilePath | 
   if gold is None:
     stsb_gold = _downloaded_gold(os.fspath(builder.data_dir_root))
     gold = read_benchmark(stsb_gold)
-  splits, source = load_parts("GLUE", parts_of(_GLUE), Paths(tfds_data_dir=tfds_data_dir))
+  splits, source = load_table_parts("GLUE", table_parts(_GLUE), Paths(tfds_data_dir=tfds_data_dir))
   splits["test"], note = _with_gold(splits["test"], gold, stsb_gold)
   return TaskData(spec, splits, f"{source}, {note}")
 
@@ -147,7 +147,9 @@ def _downloaded_gold(tfds_root: str) -> pathlib.Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, gold)
   except (OSError, KeyError, tarfile.TarError) as error:
-    message = f"stsb_gold: STS-B's test scores could not be downloaded from {GOLD_URL} ({tfds_source.reason(error)})"
+    message = (
+      f"stsb_gold: STS-B's test scores could not be downloaded from {GOLD_URL} ({tfds_source.short_reason(error)})"
+    )
     mend = f"set stsb_gold to the benchmark's sts-test.csv, or data_dir to a folder with {_EXPECTED}"
     raise DataError(f"{message}; {mend}", argument="stsb_gold") from error
   return path

@@ -1,4 +1,4 @@
-"""Tables of sentence pairs: a `Table` says where the files of a data set are, and reads them; nothing is quoted."""
+"""Tables of sentence pairs: a `TaskTable` says where the files of a data set are, and reads them; nothing is quoted."""
 
 import dataclasses
 import math
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.data.files.delimited import tab_separated
+from bert_flow_tf.data.files.formats import read_number
+from bert_flow_tf.data.files.source import FilePath, line_error
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers.lines import FilePath, line_error, lines, read_number
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
@@ -49,7 +51,7 @@ class Gold:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class TaskTable:
   """Files, columns and labels of a data set, and its place in TensorFlow Datasets (TFDS)."""
 
   name: str  # in messages, and the folder of the files below data_dir, which may be data_dir itself
@@ -105,8 +107,7 @@ class Table:
     gold: Gold | None = self.gold
     rows, short = [], 0
     broken: list[DataError] = []
-    for number, line in lines(path, "skip", broken):
-      fields = line.split("\t")
+    for number, fields in tab_separated(path, "skip", broken):
       if names is None:
         names = fields
         if path.name in self.hidden and self.gold.column not in names:

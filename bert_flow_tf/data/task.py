@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
 from bert_flow_tf.data.pairs import SPLITS, SentencePairs
-from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
-from bert_flow_tf.data.table import Table
+from bert_flow_tf.data.table import TaskTable
 from bert_flow_tf.errors import ConfigError, DataError
 
 # Kinds of gold: a similarity score, 0 or 1, or a class.
@@ -59,7 +59,7 @@ class TaskSpec:
   aliases: tuple[str, ...] = ()  # other names, in lower case
   # Default number of passes over the pairs that fit a flow: the paper's; None for `flow_corpus.default_epochs`.
   num_train_epochs: float | None = 1.0
-  table: Table | None = None  # the table, if the task is in a single table
+  table: TaskTable | None = None  # the table, if the task is in a single table
 
   @property
   def metric(self) -> str:

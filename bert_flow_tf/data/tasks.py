@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bert_flow_tf.data import custom, nli, semeval, stsb
-from bert_flow_tf.data.loading import Parts, load_tables, load_years, parts_of
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES, record_limit
+from bert_flow_tf.data.loading import Parts, load_tables, load_years, table_parts
 from bert_flow_tf.data.pairs import SPLITS
-from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
-from bert_flow_tf.data.table import Gold, Table
+from bert_flow_tf.data.table import Gold, TaskTable
 from bert_flow_tf.data.task import BINARY, CLASSES, SIMILARITY, Paths, TaskData, TaskSpec
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import Settings, setting
@@ -25,14 +25,14 @@ SCORED = (SIMILARITY, BINARY)
 def _table_task(
   name: str,
   description: str,
-  table: Table | Parts,
+  table: TaskTable | Parts,
   eval_split: str = "test",
   published: Parts | None = None,
   **fields: Any,
 ) -> TaskSpec:
-  """Returns the row of a task of a `Table`, or of parts of tables; `published`: the parts of the published code."""
-  if isinstance(table, Table):
-    parts, fields["table"] = parts_of(table), table
+  """Returns the row of a task of a `TaskTable`, or of parts of tables; `published`: the parts of the published code."""
+  if isinstance(table, TaskTable):
+    parts, fields["table"] = table_parts(table), table
   else:
     parts = table
   load = functools.partial(load_tables, parts, published or parts)
@@ -40,18 +40,18 @@ def _table_task(
 
 
 def _glue_task(name: str, description: str, gold: Gold, eval_split: str = "dev", **fields: Any) -> TaskSpec:
-  """Returns the row of a binary task of GLUE, of which only `eval_split` is required; `fields` are its `Table`'s."""
+  """Returns the row of a binary task of GLUE, of which only `eval_split` is required; `fields` are its table's."""
   regression = f"{name}-Regression"  # as the published code calls it
   defaults = {"hidden": {"test.tsv": (1, 2)}, "tfds": f"glue/{name.lower()}", "required": (eval_split,)}
   fields = {**defaults, "other_folders": (regression,), **fields}
-  table = Table(name, gold, **fields)
+  table = TaskTable(name, gold, **fields)
   positive = next(label for label, value in (table.tfds_labels or gold.labels).items() if value == 1)
   return _table_task(
     name, description, table, eval_split, kind=BINARY, aliases=(regression.lower(),), positive=positive
   )
 
 
-def _nli_task(name: str, description: str, table: Table | Parts, **fields: Any) -> TaskSpec:
+def _nli_task(name: str, description: str, table: TaskTable | Parts, **fields: Any) -> TaskSpec:
   """Returns the row of a task whose gold is a class of entailment."""
   return _table_task(name, description, table, kind=CLASSES, labels=semeval.LABELS, **fields)
 
@@ -75,7 +75,7 @@ def _packaged_task(name: str, files: dict[str, str], description: str) -> TaskSp
     del paths
     splits = {}
     for split, file in files.items():
-      splits[split], _ = custom.read_pairs(_FOLDER / file)
+      splits[split], _ = custom.read_custom_pairs(_FOLDER / file)
     return TaskData(spec, splits, f"the {name.replace('-', ' ')} that comes with bert_flow_tf")
 
   return TaskSpec(name, description, load, scale=semeval.SCALE, packaged=True, num_train_epochs=None)
@@ -86,7 +86,7 @@ TASKS = (
   TaskSpec(
     "STS-B",
     "STS benchmark: 8628 pairs in train, dev and test",
-    stsb.load,
+    stsb.load_stsb,
     scale=semeval.SCALE,
     aliases=("stsb",),
   ),
@@ -162,7 +162,7 @@ TASKS = (
   TaskSpec(
     name="custom",
     description="your own file, the path in data_dir: sentences, pairs, or pairs with a score",
-    load=custom.load,
+    load=custom.load_custom,
     # Replaced by "test" if the file has scores.
     eval_split=None,
     num_train_epochs=None,
@@ -230,13 +230,7 @@ class DataSettings(Settings):
   header: bool | None = setting(
     None, "Whether the first line of your own TSV or CSV names its columns. Default: by the names.", named=False
   )
-  max_record_bytes: int = setting(
-    MAX_RECORD_BYTES,
-    "Longest line or record of your own file in bytes; a longer one is an error.",
-    named=False,
-    minimum=1,
-    maximum=1 << 30,
-  )
+  max_record_bytes: int = record_limit()
 
   @property
   def own_file(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
     return tfds.core.DatasetInfo(builder=self, description=self.__doc__, features=features)
 
   def _source(self):
-    """Returns the `Table` or `Year` of the builder."""
+    """Returns the `TaskTable` or `Year` of the builder."""
     raise NotImplementedError
 
   def missing_urls(self):

@@ -41,7 +41,7 @@ def prepared(
   except DataError:
     raise
   except Exception as error:  # TFDS documents no set of errors: network, disk, checksum, archive, import.
-    message = f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({reason(error)})"
+    message = f"{task} cannot be loaded from TensorFlow Datasets: {tried} ({short_reason(error)})"
     raise DataError(f"{message}; without a network, set data_dir to a folder with {expected}") from error
   return builder
 
@@ -68,7 +68,7 @@ def read_split(
     # Scores are stored in float32, in which 3.8 is 3.7999999523: six decimals of numbers up to 5.
     return columns, np.round(rows[number][order].astype(np.float64), 6)
   except Exception as error:  # TFDS documents no errors here either; a damaged record is an error of TensorFlow.
-    message = f"the {split} split of {source_of(builder)} cannot be read ({reason(error)})"
+    message = f"the {split} split of {source_of(builder)} cannot be read ({short_reason(error)})"
     raise DataError(f"{message}; remove its folder to prepare it again") from error
 
 
@@ -88,7 +88,7 @@ def get(url: str, stream: bool = False) -> "requests.Response":
   return response
 
 
-def reason(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
   """Returns the beginning of the error's message in one line, after the error's type unless it is ConnectionError."""
   if isinstance(error, ConnectionError):
     return str(error)

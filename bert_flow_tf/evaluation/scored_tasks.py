@@ -11,12 +11,11 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.custom import scores_of
+from bert_flow_tf.data.files.formats import PAIR, SCORE, Column, read_number
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
+from bert_flow_tf.data.files.rows import read_table
+from bert_flow_tf.data.files.source import shown_names
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.columns import shown_names
-from bert_flow_tf.data.readers.lines import read_number
-from bert_flow_tf.data.readers.places import PAIR, SCORE, Column
-from bert_flow_tf.data.readers.records import read_table
-from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError, naming

@@ -6,6 +6,7 @@ import glob
 import io
 import itertools
 import os
+import pathlib
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import files
 
 _STANDARD_INPUT = ("-", "/dev/stdin")
+# Folders in which a shell names the pipes of `<(command)`.
+_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
 # Files of a folder of datasets' save_to_disk.
 _OF_DATASETS = ("state.json", "dataset_dict.json")
 
@@ -23,6 +26,11 @@ _OF_DATASETS = ("state.json", "dataset_dict.json")
 def is_local(path: str) -> bool:
   """Returns whether a path is on this machine."""
   return "://" not in path
+
+
+def is_stream(path: str) -> bool:
+  """Returns whether a path is standard input, or the pipe of a shell's `<(command)`; both are read whole, and once."""
+  return path in _STANDARD_INPUT or (path.startswith(_OPEN_FILES) and pathlib.Path(path).is_fifo())
 
 
 def absolute(path: str) -> str:
@@ -38,7 +46,7 @@ def find_files(pattern: str) -> list[str]:
   Names that begin with _ or . are left out, as of the files that Spark and other programs put next to their output,
   unless the glob begins with the same mark.
   """
-  if pattern in _STANDARD_INPUT:
+  if is_stream(pattern):
     return [pattern]
   pattern = absolute(pattern)
   system, name = _system(pattern)
@@ -65,8 +73,8 @@ def _is_hidden(path, pattern):
 
 def stat(path: str) -> tuple[int, float] | None:
   """Returns (size in bytes, seconds of the last change) of a file; None if it does not exist."""
-  if path in _STANDARD_INPUT:
-    return len(_content(sys.stdin)), 0.0
+  if is_stream(path):
+    return len(_content(path)), 0.0
   system, name = _system(path)
   try:
     return system.info(name)["size"], system.modified(name).timestamp()
@@ -91,9 +99,11 @@ def sizes(folder: str) -> dict[str, int]:
 
 
 def open_file(path: str) -> IO[bytes]:
-  """Opens a file to read its bytes as they are stored; `-` is standard input, which is read whole."""
-  if path in _STANDARD_INPUT:
-    return io.BytesIO(_content(sys.stdin))
+  """Opens a file to read its bytes as they are stored; see `is_stream`."""
+  if is_stream(path):
+    return io.BytesIO(_content(path))
+  if os.path.exists(path) and pathlib.Path(path).is_char_device():
+    raise DataError(f"{path} is a device; expected a file")  # /dev/zero is one line without an end
   try:
     if is_local(path):
       # Python's own file: the lines of fsspec's take twice the time.
@@ -130,10 +140,22 @@ def create_file(path: str) -> Iterator[IO[bytes]]:
       shutil.copyfileobj(local, file, 1 << 20)
 
 
+def _content(path):
+  """Returns the bytes of a stream, which can be read only once."""
+  if path in _STANDARD_INPUT:
+    return _content_of(sys.stdin)
+  return _content_of_pipe(path, os.stat(path).st_ino)
+
+
 @functools.cache
-def _content(stream):
-  """Returns the bytes of a standard stream, which can be read only once."""
+def _content_of(stream):
   return stream.buffer.read()
+
+
+@functools.cache
+def _content_of_pipe(path, inode):
+  """Returns the bytes of a pipe; another one may have the same path later, and has another inode."""
+  return pathlib.Path(path).read_bytes()
 
 
 def _system(path):

@@ -75,7 +75,7 @@ def draw_page(folder: str | os.PathLike) -> pathlib.Path:
   except WRONG_VALUES as error:
     path = pathlib.Path(folder, result_files.RESULTS_FILE)
     raise not_results(path, error) from error
-  return result_files.write_text(folder, PAGE_FILE, text)
+  return result_files.write_result_text(folder, PAGE_FILE, text)
 
 
 def page_text(record: RunRecord) -> str:

@@ -1,6 +1,7 @@
 """Record of a run: numbers, predictions and spectra of its tasks, as its folder keeps them."""
 
 import dataclasses
+import io
 import math
 import os
 import pathlib
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_flow_tf.data.files.source import FileSource
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.data.tasks import KINDS, find_task, task_names
@@ -142,7 +144,7 @@ def write_record(
     text = result_files.pairs_text(pairs, {result_files.GOLD: pairs.scores, **cosines})
     if writes_predictions:
       path = _predictions_path(pathlib.Path(folder), task.result.name, by_task)
-      result_files.write_text(path.parent, path.name, text)
+      result_files.write_result_text(path.parent, path.name, text)
     else:
       arrays[f"{number}/predictions"] = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
   if arrays:
@@ -279,31 +281,32 @@ def _read_drawings(folder: pathlib.Path, checksum: str) -> _Drawings | None:
 
 def _with_predictions(task: TaskRecord, path: pathlib.Path) -> TaskRecord:
   """Returns a task's record with the predictions of a file, or with a sentence if they are missing."""
-  text = None
+  source = None
   if task.result.has_gold and path.exists():
-    text = result_files.read_text(path)
-  return _with_text(task, text, path)
+    source = FileSource(path)
+  return _with_pairs(task, source, path.name)
 
 
 def _with_kept_predictions(task: TaskRecord, number: int, drawings: _Drawings | None) -> TaskRecord:
   """Returns a task's record with the predictions that drawings.npz has, or with a sentence if they are missing."""
-  text = None
+  source, path = None, archive.path_of("", _DRAWINGS)
   if drawings is not None:
-    text = drawings.arrays[f"{number}/predictions"].tobytes().decode("utf-8")
-  return _with_text(task, text, archive.path_of("", _DRAWINGS))
+    content = drawings.arrays[f"{number}/predictions"].tobytes()
+    source = FileSource(path, io.BytesIO(content))
+  return _with_pairs(task, source, path.name)
 
 
-def _with_text(task: TaskRecord, text: str | None, path: pathlib.Path) -> TaskRecord:
-  """Returns a task's record with the predictions of a text of `path`; with a sentence if it has others, or is None."""
+def _with_pairs(task: TaskRecord, source: FileSource | None, name: str) -> TaskRecord:
+  """Returns a task's record with the predictions of the file `name`; with a sentence if it has others, or is None."""
   split = task.result.spec.eval_split
   if split is None:  # without gold
     return task
-  if text is not None:
-    pairs, cosines = result_files.parse_pairs(text, path)
+  if source is not None:
+    pairs, cosines = result_files.parse_pairs(source)
     if set(task.result.scores[split]) == set(cosines):
       order = task.right_order or right_order(pairs.scores, cosines)
       return dataclasses.replace(task, predictions=Predictions(pairs, cosines), right_order=order)
-  gap = f"No drawing of similarity and gold, and no pairs that moved: {path.name} is missing, or of another run."
+  gap = f"No drawing of similarity and gold, and no pairs that moved: {name} is missing, or of another run."
   return dataclasses.replace(task, gaps=[*task.gaps, gap])
 
 

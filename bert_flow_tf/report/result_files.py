@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.data.files.delimited import tab_separated
+from bert_flow_tf.data.files.source import FileSource
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums, files
@@ -24,7 +26,7 @@ Column = Sequence[float] | Sequence[str] | np.ndarray
 
 def write_results(folder: str | os.PathLike, results: Mapping[str, object], name: str = RESULTS_FILE) -> None:
   """Writes `results.json` with a checksum; NaN and infinity become null, and NumPy's numbers and dataclasses JSON."""
-  write_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
+  write_result_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
 
 
 def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument: str) -> None:
@@ -43,7 +45,7 @@ def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument:
 
 def write_pairs(folder: str | os.PathLike, name: str, pairs: SentencePairs, columns: Mapping[str, Column]) -> None:
   """Writes the `pairs_text` of pairs and their columns into a run's folder."""
-  write_text(folder, name, pairs_text(pairs, columns))
+  write_result_text(folder, name, pairs_text(pairs, columns))
 
 
 def pairs_text(pairs: SentencePairs, columns: Mapping[str, Column]) -> str:
@@ -59,21 +61,22 @@ def pairs_text(pairs: SentencePairs, columns: Mapping[str, Column]) -> str:
   return "\n".join(lines) + "\n"
 
 
-def parse_pairs(text: str, path: pathlib.Path) -> tuple[SentencePairs, dict[str, np.ndarray]]:
-  """Returns the pairs of a `pairs_text` with their gold scores, and its other columns {name: float64 [n]}.
+def parse_pairs(source: FileSource) -> tuple[SentencePairs, dict[str, np.ndarray]]:
+  """Returns the pairs of a file of `pairs_text` with their gold scores, and its other columns {name: float64 [n]}.
 
   Raises:
-    DataError: the text, which is of the file `path`, is damaged.
+    DataError: the file is damaged.
   """
-  header, *rows = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
-  numbers = [name for name in header if name not in (_INDEX, *_SENTENCES)]
+  lines = [fields for _, fields in tab_separated(source, "keep")]
   try:
+    header, *rows = lines
+    numbers = [name for name in header if name not in (_INDEX, *_SENTENCES)]
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
     arrays = {name: np.array(columns[name], np.float64) for name in numbers}
     gold, (first, second) = arrays.pop(GOLD), [list(columns[name]) for name in _SENTENCES]
     return SentencePairs(first, second, gold), arrays
   except (LookupError, ValueError) as error:
-    raise DataError(f"{path}: damaged, or not the predictions of a run ({error})") from error
+    raise DataError(f"{source.path}: damaged, or not the predictions of a run ({error})") from error
 
 
 def _one_cell(text):
@@ -83,7 +86,7 @@ def _one_cell(text):
 def write_eval_results(folder: str | os.PathLike, values: Mapping[str, float]) -> None:
   """Writes `eval_results.txt`, a line `key = value` for each score, sorted by key, as BERT's runners do."""
   lines = [f"{key} = {value!s}\n" for key, value in sorted(values.items())]
-  write_text(folder, EVAL_FILE, "".join(lines))
+  write_result_text(folder, EVAL_FILE, "".join(lines))
 
 
 def plain(value: object) -> Any:
@@ -102,15 +105,7 @@ def plain(value: object) -> Any:
   return value
 
 
-def read_text(path: pathlib.Path) -> str:
-  """Returns the text of a UTF-8 file; DataError if it cannot be read."""
-  try:
-    return path.read_bytes().decode("utf-8")
-  except (OSError, UnicodeDecodeError) as error:
-    raise DataError(f"{path}: cannot be read ({error})") from error
-
-
-def write_text(folder: str | os.PathLike, name: str, text: str) -> pathlib.Path:
+def write_result_text(folder: str | os.PathLike, name: str, text: str) -> pathlib.Path:
   """Writes a text file into a run's folder, which it creates; returns its path, or raises a DataError."""
   path = pathlib.Path(folder) / name
   try:

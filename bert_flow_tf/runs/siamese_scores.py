@@ -134,7 +134,7 @@ def write_cosines(path: pathlib.Path, sides: Sequence[np.ndarray]) -> np.ndarray
   """Writes the published `NAME_results.tsv`, the cosine of each pair of embeddings [n, dim], and returns them, [n]."""
   # str of a float32 has the fewest digits that give it back, as in the published code.
   cosines = pair_cosines(sides[0], sides[1], path.name).astype(np.float32)
-  result_files.write_text(path.parent, path.name, "".join(f"{cosine!s}\n" for cosine in cosines))
+  result_files.write_result_text(path.parent, path.name, "".join(f"{cosine!s}\n" for cosine in cosines))
   return cosines
 
 
@@ -143,7 +143,7 @@ def write_pooled(path: pathlib.Path, sides: Sequence[np.ndarray]) -> None:
   lines = []
   for a, b in zip(sides[0], sides[1], strict=True):
     lines.append(json.dumps({"embedding_a": _rounded(a), "embedding_b": _rounded(b)}) + "\n")
-  result_files.write_text(path.parent, path.name, "".join(lines))
+  result_files.write_result_text(path.parent, path.name, "".join(lines))
 
 
 def _rounded(embedding):

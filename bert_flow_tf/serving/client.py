@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bert_flow_tf.data.files import rows
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
 from bert_flow_tf.data.pairs import Texts, check_pairs, check_sentences
-from bert_flow_tf.data.readers import records
-from bert_flow_tf.data.readers.text import MAX_RECORD_BYTES
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, install_command, naming
 from bert_flow_tf.io.files import parse_json
 from bert_flow_tf.serving.signatures import SIGNATURES
@@ -221,5 +221,5 @@ def _no_server(reason):
 
 @naming("input")
 def pairs_of_file(path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> list[tuple[str, str]]:
-  """Returns the sentence pairs of a file, or of standard input for "-"; see `choose_columns`."""
-  return [(a, b) for a, b in records.read_pairs(path, max_bytes=max_record_bytes).texts]
+  """Returns the sentence pairs of a file, or of standard input for "-"; see `find_format`."""
+  return [(a, b) for a, b in rows.read_pairs(path, max_bytes=max_record_bytes).texts]

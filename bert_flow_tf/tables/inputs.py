@@ -12,9 +12,9 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.custom import pair_up
+from bert_flow_tf.data.files.source import lines
 from bert_flow_tf.data.flow_corpus import NLI, TARGET, FlowCorpus, load_flow_corpus
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.lines import lines
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.kinds import encoder_label, split_name, without_transformer

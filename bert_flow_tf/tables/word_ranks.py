@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.readers.lines import FilePath
+from bert_flow_tf.data.files.source import FilePath
 from bert_flow_tf.encoder.text.frequency import SPECIAL, lines_with_progress, read_frequencies
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.tables.request import TableArguments

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 
-from bert_flow_tf.data.readers.text import JSONL, PARQUET
+from bert_flow_tf.data.files.input_format import JSONL, PARQUET
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import is_integer

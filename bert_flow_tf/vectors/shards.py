@@ -17,8 +17,8 @@ from typing import IO
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.readers.binary import import_parquet
-from bert_flow_tf.data.readers.text import JSONL, PARQUET, TFRECORD
+from bert_flow_tf.data.files.input_format import JSONL, PARQUET, TFRECORD
+from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.io import checksums, files, storage
 
 NPY = "npy"

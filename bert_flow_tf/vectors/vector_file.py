@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.readers.binary import import_parquet
-from bert_flow_tf.data.readers.text import PARQUET
+from bert_flow_tf.data.files.input_format import PARQUET
+from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.errors import DataError, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, writing

@@ -11,7 +11,7 @@ import pytest
 
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
 from tests.corpus import toy
 from tests.testing import rejected

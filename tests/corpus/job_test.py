@@ -14,7 +14,7 @@ from bert_flow_tf.corpus import embedding
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import embedder_of
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.vectors.shards import add_counters
 from tests.corpus import toy

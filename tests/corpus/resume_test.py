@@ -11,7 +11,7 @@ from bert_flow_tf.corpus import resume
 from bert_flow_tf.corpus.embedding import pending, run_streaming
 from bert_flow_tf.corpus.resume import Manifest
 from bert_flow_tf.corpus.shard_plan import changed_input, find_inputs
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.vectors.shards import ShardFolder
 from tests.corpus import toy

@@ -7,7 +7,7 @@ import numpy as np
 
 from bert_flow_tf.corpus.embedding import Embedder
 from bert_flow_tf.corpus.shard_plan import plan_shards
-from bert_flow_tf.data.readers.text import InputFormat
+from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import DataError, EncoderError
 from bert_flow_tf.vectors.shards import ShardFolder
 

@@ -11,8 +11,8 @@ import pytest
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.corpus.shard_plan import ShardReader, plan_shards
-from bert_flow_tf.data.custom import read_pairs
-from bert_flow_tf.data.readers import records
+from bert_flow_tf.data.custom import read_custom_pairs
+from bert_flow_tf.data.files.rows import read_pairs, read_sentences
 from bert_flow_tf.data.tasks import find_task, load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.serving import client
@@ -37,7 +37,7 @@ def test_single_sentences_are_for_fitting(file, packed, header):
   data = load_task("custom", data_dir=path)
   assert data.spec.eval_split is None and data.spec.name == "custom"
   assert data.source == f"4 sentences of {path}"
-  for pairs in (data.fitting_pairs(True), data.fitting_pairs(False), read_pairs(path)[0]):
+  for pairs in (data.fitting_pairs(True), data.fitting_pairs(False), read_custom_pairs(path)[0]):
     assert pairs.sentences_a == (" One, sentence.", 'Another, "so".') and pairs.sentences_b == ("word", "last")
 
 
@@ -48,7 +48,7 @@ def test_pairs_are_for_fitting(file, header):
   expected = [("a", "c"), ('"b', "d")]
   if header.startswith("S"):
     expected.reverse()
-  for pairs in (data.fitting_pairs(True), read_pairs(path)[0]):
+  for pairs in (data.fitting_pairs(True), read_custom_pairs(path)[0]):
     assert [pairs.sentences_a, pairs.sentences_b] == expected and np.isnan(pairs.scores).all()
   assert data.spec.eval_split is None and "2 unscored pairs of" in data.source
 
@@ -73,7 +73,7 @@ def test_scored_pairs_are_evaluated(file, order, header):
   pairs = data.splits[data.spec.eval_split]
   assert pairs.scores.tolist() == [-3, 12.5, 0] and data.spec.scale == (-3, 12.5)
   assert pairs.sentences_a == ("a", "c", "1") and pairs.sentences_b == ("b", "1984", "d")
-  assert find_task("custom").eval_split is None and read_pairs(path)[0].scores.tolist() == [-3, 12.5, 0]
+  assert find_task("custom").eval_split is None and read_custom_pairs(path)[0].scores.tolist() == [-3, 12.5, 0]
   with rejected(DataError, "use_full_for_training"):
     data.fitting_pairs(use_full=False)
 
@@ -172,7 +172,7 @@ def test_a_file_means_the_same_in_every_format_and_command(tmp_path, name, caplo
   np.testing.assert_array_equal(pairs.scores, [3.5, np.nan])
   assert "1 pair with an empty sentence left out" in caplog.text and task.source.startswith("2 scored pairs")
   expected = [(a, b) for a, b, _ in ROWS]
-  assert list(map(tuple, records.read_pairs(str(path)).texts)) == expected == client.pairs_of_file(str(path))
+  assert list(map(tuple, read_pairs(str(path)).texts)) == expected == client.pairs_of_file(str(path))
   with rejected(ConfigError, "input"):
     JobSettings(output_dir="x").format_of([str(path)])
 
@@ -191,10 +191,10 @@ def test_a_file_means_the_same_in_every_format_and_command(tmp_path, name, caplo
 def test_sentences_are_the_same_in_every_format_and_command(file, name, content):
   path = file(content, name)
   assert load_task("custom", data_dir=path).splits["train"].sentences_a == ("a",)
-  corpus = records.read_sentences([str(path)], JobSettings(output_dir="x").format_of([str(path)]))
+  corpus = read_sentences([str(path)], JobSettings(output_dir="x").format_of([str(path)]))
   assert [text for _, text in corpus] == ["a", "b, c"]
   with rejected(ConfigError, "input"):
-    records.read_pairs(str(path))
+    read_pairs(str(path))
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.csv", "One\nOne, two\n"), ("a.tsv", "One\nOne\ttwo\n")])
@@ -202,7 +202,7 @@ def test_a_sentence_is_not_cut_off_at_a_separator(file, name, content):
   path = str(file(content, name))
   input_format = JobSettings(output_dir="x").format_of([path])
   with pytest.raises(DataError, match=r"(record|line) 2: 2 columns"):
-    records.read_sentences([path], input_format)
+    read_sentences([path], input_format)
   index = plan_shards([path], input_format, 10, 1000)
   shard = ShardReader(input_format).read(index.shards[0])
   assert [record.text for record in shard.records] == ["One"]
@@ -236,7 +236,7 @@ def test_names_of_columns_with_the_separator_of_other_files(file, name, header):
 )
 def test_pairs_without_a_score(file, scores, expected, caplog):
   path = file("".join(f"{score}\ta\tb\n" for score in ["score", *scores]).replace("a\tb", "sentence1\tsentence2", 1))
-  np.testing.assert_array_equal(read_pairs(path)[0].scores, expected)
+  np.testing.assert_array_equal(read_custom_pairs(path)[0].scores, expected)
   for said, is_so in (
     ("of -1 count as missing", np.isnan(expected).any()),
     ("of -1 count as scores", scores[-1] == "1"),
@@ -247,15 +247,15 @@ def test_pairs_without_a_score(file, scores, expected, caplog):
 
 
 def test_unscored_pairs_with_an_empty_sentence(file, caplog):
-  assert read_pairs(file("a\tb\n\tc\nd\t \n"))[0].sentences_b == ("b",)
+  assert read_custom_pairs(file("a\tb\n\tc\nd\t \n"))[0].sentences_b == ("b",)
   assert "2 pairs with an empty sentence left out" in caplog.text
   with pytest.raises(DataError, match="a sentence of each pair is empty"):
-    read_pairs(file("sentence1\tsentence2\n\tc\nd\t\n"))
+    read_custom_pairs(file("sentence1\tsentence2\n\tc\nd\t\n"))
 
 
 def test_the_first_score_may_be_empty(file):
   for content in ("a\tb\t\nc\td\t2.5\n", "\ta\tb\n2.5\tc\td\n"):
-    pairs = read_pairs(file(content))[0]
+    pairs = read_custom_pairs(file(content))[0]
     assert pairs.sentences_a == ("a", "c") and pairs.scores[1] == 2.5 and np.isnan(pairs.scores[0])
 
 

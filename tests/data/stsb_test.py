@@ -81,7 +81,7 @@ def test_the_benchmarks_files(tmp_path, monkeypatch):
   (folder / "sts-dev.csv").unlink()
   assert f"{folder / 'sts-dev.csv'} does not exist" in _error(data_dir=tmp_path)
   (folder / "sts-dev.csv").mkdir()
-  assert _error(data_dir=tmp_path) == f"{folder / 'sts-dev.csv'} is a folder; expected a text file"
+  assert _error(data_dir=tmp_path) == f"{folder / 'sts-dev.csv'} is a folder; expected a file"
   with rejected(ConfigError, "stsb_gold"):
     load_task("STS-B", data_dir=tmp_path, stsb_gold="x.csv")
   monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""data/table.py, data/readers/lines.py and the readers of STS files: formats and malformed files."""
+"""data/table.py, data/files/source.py and the readers of STS files: formats and malformed files."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 
 from bert_flow_tf.data.semeval import read_sts
 from bert_flow_tf.data.stsb import read_benchmark
-from bert_flow_tf.data.table import Gold, Table
+from bert_flow_tf.data.table import Gold, TaskTable
 from bert_flow_tf.errors import DataError
 
 LINE = b"genre\tfile\tyear\tid\t2.5\tA man.\tA woman.\n"
@@ -98,7 +98,7 @@ def test_sts_rejects(tmp_path, sentences, gold, message):
 
 
 def test_a_table_may_have_short_and_long_lines_and_a_few_bad_labels(tmp_path):
-  table = Table("a table", Gold("label", {"yes": 1.0, "no": 0.0}), ("left", "right"), (1, 2, 3))
+  table = TaskTable("a table", Gold("label", {"yes": 1.0, "no": 0.0}), ("left", "right"), (1, 2, 3))
   content = b'id\tleft\tright\tlabel\n1\t"a\tb"\tyes\n2\tc\td\tno\n'
   pairs, number = table.read(_file(tmp_path, content + b"cut\n\n \tshort\tx\n3\te\tf\tyes\tmore\n"))
   assert pairs.sentences_a == ('"a', "c", "e") and pairs.scores.tolist() == [1, 0, 1] and number == 2

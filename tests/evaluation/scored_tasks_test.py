@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bert_flow_tf.data.files.rows import read_pairs
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.readers.records import read_pairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.scored_tasks import score_predictions
 from bert_flow_tf.report.result_files import pairs_text

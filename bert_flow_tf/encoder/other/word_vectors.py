@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.readers.lines import carriage_return
+from bert_flow_tf.data.files.source import carriage_return
 from bert_flow_tf.encoder.kinds import WORD_VECTORS
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.text.unread import is_silent

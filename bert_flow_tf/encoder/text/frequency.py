@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.readers.lines import FilePath, line_error, lines
-from bert_flow_tf.data.readers.text import CSV, JSONL, kind_of
+from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.input_format import CSV, JSONL
+from bert_flow_tf.data.files.source import FilePath, line_error, lines
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 

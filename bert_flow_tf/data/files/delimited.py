@@ -1,16 +1,41 @@
-"""Readers of TSV and CSV, from any record on, since workers share a file."""
+"""Readers of TSV and CSV; whether a TSV is quoted, and whether other separators than expected are in a file."""
 
 import csv
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from bert_flow_tf.data.readers.lines import BOM, TextError, carriage_return, check_text, decode, decode_line
-from bert_flow_tf.data.readers.text import CSV, SKIP, InputFormat, Reader, Record, find_name, is_number, too_long
+from bert_flow_tf.data.files.input_format import CSV, MAX_RECORD_BYTES, SKIP, TEXT, TSV, InputFormat, is_column_number
+from bert_flow_tf.data.files.source import (
+  BOM,
+  FilePath,
+  FileSource,
+  Reader,
+  Record,
+  TextError,
+  carriage_return,
+  check_text,
+  decode,
+  decode_line,
+  find_name,
+  line_error,
+  lines,
+  too_long,
+)
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import counted
 
 # {separator that spreadsheets write in place of a comma: its name}
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+# {kind of file: description of its separator for errors}
+_EXPECTED = {CSV: "commas, or tabs in a file whose name ends in .tsv"}
+_EXPECTED |= dict.fromkeys([TEXT, TSV], "tabs, or commas in a file whose name ends in .csv")
+# Lines by which a separator is found.
+_LINES = 20
+# Names as R writes them.
+_QUOTED_NAMES = re.compile(r'"[^"]*"(?: "[^"]*")*')
+# Bytes of a TSV by which its quotation marks are judged.
+_HEAD = 1 << 23
 _PART = 1 << 12
 # The line that tells a spreadsheet the separator.
 _SEP_LINE = re.compile(rb"sep=([;,|:^~\t])\r?\n?")
@@ -28,8 +53,11 @@ def mend_separator(separator: str) -> str:
 class ColumnReader(Reader[Record]):
   """Reader of records whose columns a separator separates; the base of the readers of TSV and CSV."""
 
-  def __init__(self, path: str, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
-    super().__init__(path, input_format, columns)
+  # Number of columns of each record, if it is known.
+  width: int | None = None
+
+  def __init__(self, source: FileSource, input_format: InputFormat, columns: Sequence[str] | None = None) -> None:
+    super().__init__(source, input_format, columns)
     self._read_separator()
     self.width = input_format.width
     if not input_format.header:
@@ -44,7 +72,7 @@ class ColumnReader(Reader[Record]):
           raise record
         names = self.row(record)
     except TextError as error:
-      raise DataError(f"{path}, line 1: expected the names of columns: {error}") from error
+      raise DataError(f"{self.path}, line 1: expected the names of columns: {error}") from error
     self.names = names
     self._places = [self._place(name, self.names) for name in self._columns]
     self.width, self.start, self.first = len(self.names), self.start + size, 2
@@ -57,7 +85,7 @@ class ColumnReader(Reader[Record]):
     found = find_name(name, names)
     if found is not None and names.count(found) == 1:
       return names.index(found)
-    if name not in names and is_number(name) and 0 < int(name) <= len(names):
+    if name not in names and is_column_number(name) and 0 < int(name) <= len(names):
       return int(name) - 1
     shown = ", ".join(name[:40] for name in names[:20]) or "nothing"
     message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
@@ -80,6 +108,8 @@ class ColumnReader(Reader[Record]):
     # An empty line has no columns.
     if row == [""] and self._format.empty == SKIP:
       return row
+    if self.equal_widths and self.width is None and not self.is_blank(record):
+      self.width = len(row)
     if self.width not in (None, len(row)) or len(row) <= max(self._places):
       found = "the line is empty" if row == [""] else counted(len(row), "column")
       expected = counted(self.width or max(self._places) + 1, "column")
@@ -99,7 +129,7 @@ class TsvReader(ColumnReader[bytes]):
     return decode_line(record).split("\t")
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[bytes | TextError, int]]:
-    return self._lines(offset)
+    return self.source.lines(offset, self._format.max_bytes)
 
 
 class CsvReader(ColumnReader[list[str]]):
@@ -114,7 +144,7 @@ class CsvReader(ColumnReader[list[str]]):
   _skips_blanks = False
 
   def _read_separator(self) -> None:
-    line = self.content(_PART).split(b"\n")[0] + b"\n"
+    line = self.source.content(_PART).split(b"\n")[0] + b"\n"
     mark = len(BOM) * line.startswith(BOM)
     self._skips_blanks = _SPACED_LINE.fullmatch(line[mark:]) is not None
     found = _SEP_LINE.fullmatch(line[mark:])
@@ -124,7 +154,7 @@ class CsvReader(ColumnReader[list[str]]):
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[list[str] | TextError, int]]:
     csv.field_size_limit(max(csv.field_size_limit(), self._format.max_bytes))
-    lines = _CsvLines(self._lines(offset))
+    lines = _CsvLines(self.source.lines(offset, self._format.max_bytes))
     rows = csv.reader(lines, delimiter=self.separator, skipinitialspace=self._skips_blanks, strict=True)
     while True:
       lines.size = 0
@@ -229,3 +259,76 @@ def is_quoted(data: bytes, whole: bool) -> bool:
     if position == len(data):
       break
   return must or bool(quoted - plain)
+
+
+def has_quotes(source: FileSource) -> bool:
+  """Returns whether the columns of a TSV are quoted as in CSV, by its first 8 MiB; see `is_quoted`."""
+  head = source.content(_HEAD + 1)
+  return is_quoted(head[:_HEAD], len(head) <= _HEAD)
+
+
+def tab_separated(
+  file: FilePath | FileSource, empty: str = "reject", broken: list[DataError] | None = None
+) -> Iterator[tuple[int, list[str]]]:
+  """Yields (number from 1, columns) of the lines of a TSV where nothing is quoted; arguments as of `lines`."""
+  for number, line in lines(file, empty, broken):
+    yield number, line.split("\t")
+
+
+def header_of_r(rows: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
+  """Returns what is wrong with a header as R's write.table writes it by default, "" for nothing; and its names.
+
+  Blanks separate columns with quotation marks, and rows have a name, which has no column in the header.
+  """
+  names, row, problem = rows[0], rows[-1], ""
+  if len(row) == len(names) + 1 and is_column_number(row[0].strip('"')):
+    problem = "has one name fewer than the rows"
+  elif len(names) == 1 and _QUOTED_NAMES.fullmatch(names[0]) and ('" "' in names[0] or '" "' in row[0]):
+    names, problem = names[0].split('" "'), "has names separated by blanks"
+  return problem, [name.strip('"') for name in names]
+
+
+def check_separator(source: FileSource, kind: str, line: str, is_header: Callable[[list[str]], bool]) -> None:
+  """Raises a DataError if columns have the separator of another kind of files.
+
+  They have it if the first line, with it, is a header with known names, or if all of the first lines of a CSV have it
+  equally often.
+  """
+  for separator, name in {";": "semicolons", ",": "commas", **SEPARATORS}.items():
+    fields = [field.strip() for field in line.split(separator)]
+    if len(fields) < 2:
+      continue
+    mend = f"; {mend_separator(separator)}" if kind == CSV else ""
+    as_text = "" if separator == "\t" else "; in a file whose name ends in .txt each line is a sentence"
+    if " " not in "".join(fields) and is_header(fields):
+      _check_encoding(source)
+      message = f"{source.path}, line 1: the names of the columns are separated by {name}"
+      raise DataError(f"{message}; expected {_EXPECTED[kind]}{mend}")
+    if kind == CSV and separator in SEPARATORS and _all_have(source, separator, len(fields) - 1):
+      _check_encoding(source)
+      message = f"{source.path}, line 1: the columns are separated by {name}"
+      raise DataError(f"{message}; expected {_EXPECTED[kind]}{mend}{as_text}")
+
+
+def _first_lines(source: FileSource) -> list[bytes | TextError]:
+  """Returns the lines by which a separator is found."""
+  with source.errors():
+    return [line for line, _ in itertools.islice(source.lines(0, MAX_RECORD_BYTES), _LINES)]
+
+
+def _check_encoding(source: FileSource) -> None:
+  """Raises a DataError if one of the first lines of a file is not UTF-8."""
+  for number, line in enumerate(_first_lines(source), 1):
+    try:
+      if isinstance(line, TextError):
+        raise line
+      decode(line, "the line")
+    except TextError as error:
+      raise line_error(source.path, number, str(error)) from error
+
+
+def _all_have(source: FileSource, separator: str, count: int) -> bool:
+  """Returns whether a file has several lines and each of its first lines has a separator `count` times."""
+  lines = [line for line in _first_lines(source) if line]
+  has_count = [not isinstance(line, TextError) and line.count(separator.encode()) == count for line in lines]
+  return len(lines) > 1 and all(has_count)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.custom import read_pairs
+from bert_flow_tf.data.custom import read_custom_pairs
+from bert_flow_tf.data.files.formats import find_format
+from bert_flow_tf.data.files.given_columns import sentence_format
+from bert_flow_tf.data.files.rows import read_pairs, read_sentences
+from bert_flow_tf.data.files.source import FileSource
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
-from bert_flow_tf.data.readers import records
-from bert_flow_tf.data.readers.columns import choose_columns
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.serving import client
@@ -25,6 +27,11 @@ def file(tmp_path):
     return path
 
   return make
+
+
+def format_of(path, **arguments):
+  with FileSource(path) as source:
+    return find_format(source, **arguments)
 
 
 def table(*rows, count=1):
@@ -50,10 +57,10 @@ def test_numbers_are_no_sentences_and_ids_no_scores(file, name, content, message
   if name == "a.csv":
     content = content.replace("\t", ",")
   path = file(content, name)
-  for read in (read_pairs, functools.partial(load_flow_corpus, task=None)):
+  for read in (read_custom_pairs, functools.partial(load_flow_corpus, task=None)):
     with pytest.raises(DataError, match=f"{message}.*names of the columns"):
       read(str(path))
-  for read in (records.read_pairs, client.pairs_of_file):
+  for read in (read_pairs, client.pairs_of_file):
     with pytest.raises(DataError, match=message):
       read(str(path))
 
@@ -70,7 +77,7 @@ def test_numbers_are_no_sentences_and_ids_no_scores(file, name, content, message
 )
 def test_scores_without_names(file, content, scores):
   path = file(content)
-  pairs, _ = read_pairs(path)
+  pairs, _ = read_custom_pairs(path)
   np.testing.assert_array_equal(pairs.scores, scores)
   expected = list(zip(pairs.sentences_a, pairs.sentences_b, strict=True))
   assert client.pairs_of_file(str(path)) == expected and expected[1] in [("A man.", "A dog."), ("A.", "B.")]
@@ -78,19 +85,19 @@ def test_scores_without_names(file, content, scores):
 
 def test_a_bad_first_record_and_a_first_line_that_is_no_header(file):
   path = file("A\0man.\tB.\n2\tA dog.\tC.\n1\tA cat.\tD.\n")
-  assert choose_columns(str(path)).roles == {"score": "1", "sentence1": "2", "sentence2": "3"}
+  assert format_of(str(path)).roles == {"score": "1", "sentence1": "2", "sentence2": "3"}
   with pytest.raises(DataError, match="line 1: a NUL byte"):
-    read_pairs(path)
+    read_custom_pairs(path)
   path = str(file("text;id\nA man;1\n", "a.csv"))
   with pytest.raises(DataError, match="separated by semicolons"):
-    choose_columns(path)
-  assert choose_columns(path, header=False).roles == {"sentence": "1"}
+    format_of(path)
+  assert format_of(path, header=False).roles == {"sentence": "1"}
   # Names, or no number, in the first line do not count either.
   path = str(file("score\tA man.\tB.\n2\tA dog.\tC.\n1\tA cat.\tD.\n"))
   with pytest.raises(DataError, match="first line"):
-    records.read_pairs(path)
-  assert records.read_pairs(path, header=False).texts == [["A man.", "B."], ["A dog.", "C."], ["A cat.", "D."]]
-  assert records.read_pairs(path, header=True).texts == [["A dog.", "C."], ["A cat.", "D."]]
+    read_pairs(path)
+  assert read_pairs(path, header=False).texts == [["A man.", "B."], ["A dog.", "C."], ["A cat.", "D."]]
+  assert read_pairs(path, header=True).texts == [["A dog.", "C."], ["A cat.", "D."]]
 
 
 @pytest.mark.parametrize("separator", [";", "|", "\t"])
@@ -100,12 +107,12 @@ def test_a_csv_with_another_separator(file, separator):
   for name in ("a.csv", "a.csv.gz"):
     path = file(gzip.compress(content.encode()) if name.endswith("gz") else content, name)
     with pytest.raises(DataError, match="the columns are separated by") as raised:
-      records.read_pairs(str(path))
+      read_pairs(str(path))
     # The way out is a name, as not all commands have --header.
     assert "--" not in str(raised.value) and (".txt" in str(raised.value)) == (separator != "\t")
   with pytest.raises(DataError, match=r"if .* separate the columns"):
-    records.read_pairs(str(file(content, "a.csv")), ["Question", "Answer"])
-  read = records.read_pairs(str(file(f"sep={separator}\r\n{content}", "a.csv")), ["Question", "Answer"])
+    read_pairs(str(file(content, "a.csv")), ["Question", "Answer"])
+  read = read_pairs(str(file(f"sep={separator}\r\n{content}", "a.csv")), ["Question", "Answer"])
   assert read.texts == lines[1:]
   with rejected(ConfigError, "input", match=r'2 columns by the line "sep='):
     JobSettings(output_dir="x").format_of([str(file(f"sep={separator}\r\n{content}", "a.csv"))])
@@ -116,14 +123,14 @@ def test_json_lines_with_blank_lines_and_a_json_array(file):
     '{"sentence1": "a", "sentence2": "b", "score": 1}\n\n{"sentence1": "c", "sentence2": "d", "score": null}\n \n'
   )
   path = file(content, "a.jsonl")
-  pairs, _ = read_pairs(path)
+  pairs, _ = read_custom_pairs(path)
   assert (pairs.sentences_a, pairs.sentences_b) == (("a", "c"), ("b", "d"))
   assert client.pairs_of_file(str(path)) == [("a", "b"), ("c", "d")]
   for content in ('[{"sentence1": "a", "sentence2": "b"}]', '\ufeff\n[\n{"sentence1": "a",\n"sentence2": "b"}\n]\n'):
     path = str(file(content, "a.json"))
-    for read in (read_pairs, client.pairs_of_file, JobSettings(output_dir="x", column="sentence1").format_of):
+    for read in (read_custom_pairs, client.pairs_of_file, JobSettings(output_dir="x", column="sentence1").format_of):
       with pytest.raises(DataError, match="JSON array; expected JSON lines"):
-        read([path] if read not in (read_pairs, client.pairs_of_file) else path)
+        read([path] if read not in (read_custom_pairs, client.pairs_of_file) else path)
 
 
 def test_a_large_record(file):
@@ -147,28 +154,28 @@ def test_a_large_record(file):
 )
 def test_tables_as_r_writes_them_by_default(file, name, content, message):
   with pytest.raises(DataError, match=rf"line 1: the header {message}; expected .* write\.csv"):
-    choose_columns(str(file(content, name)))
+    format_of(str(file(content, name)))
   # Neither a record that is bad nor quoted words are such a table.
-  assert choose_columns(str(file("text\tid\nA man.\t1\t\n"))).roles == {"sentence": "text"}
-  assert choose_columns(str(file('"Yes" "No"\n"1" "2"\n', "a.txt"))).roles == {"sentence": "1"}
+  assert format_of(str(file("text\tid\nA man.\t1\t\n"))).roles == {"sentence": "text"}
+  assert format_of(str(file('"Yes" "No"\n"1" "2"\n', "a.txt"))).roles == {"sentence": "1"}
 
 
 def test_names_with_blanks_an_index_and_no_records(file, caplog):
   content = ",Sentence 1,sentence_2,SCORE\n0,A man.,A dog.,1\n"
-  assert read_pairs(file(content, "a.csv"))[0].sentences_b == ("A dog.",)
+  assert read_custom_pairs(file(content, "a.csv"))[0].sentences_b == ("A dog.",)
   assert "1 column not read: (without a name)" in caplog.text
-  assert choose_columns(str(file("te xt\ttext\nA\tB\n"))).roles == {"sentence": "text"}
+  assert format_of(str(file("te xt\ttext\nA\tB\n"))).roles == {"sentence": "text"}
   path = str(file("sentence1\tsentence2\n"))
   with pytest.raises(DataError, match="has a header and no records"):
-    records.read_pairs(path)
+    read_pairs(path)
   path = str(file("text\n"))
   with pytest.raises(DataError, match="has a header and no records"):
-    records.read_sentences([path], records.sentence_format(path))
+    read_sentences([path], sentence_format(path))
 
 
 def test_the_encoding_comes_before_the_separator(file):
   content = b"sentence1;sentence2\nA man.;B\nIt\x92s;C\n"
   with pytest.raises(DataError, match=r"line 3: .* WINDOWS-1252"):
-    choose_columns(str(file(content, "a.csv")))
+    format_of(str(file(content, "a.csv")))
   # embed counts such a line where the first one is no error.
-  assert choose_columns(str(file(b"A, b\nIt\x92s\n", "a.txt"))).roles == {"sentence": "1"}
+  assert format_of(str(file(b"A, b\nIt\x92s\n", "a.txt"))).roles == {"sentence": "1"}

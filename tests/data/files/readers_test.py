@@ -10,10 +10,10 @@ import lzma
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.data.readers.binary import open_reader
-from bert_flow_tf.data.readers.lines import TextError
-from bert_flow_tf.data.readers.records import read_records
-from bert_flow_tf.data.readers.text import InputFormat, kind_of
+from bert_flow_tf.data.files.formats import kind_of, open_reader
+from bert_flow_tf.data.files.input_format import InputFormat
+from bert_flow_tf.data.files.rows import read_records
+from bert_flow_tf.data.files.source import TextError
 from bert_flow_tf.errors import DataError
 
 pytestmark = pytest.mark.packages

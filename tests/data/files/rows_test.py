@@ -1,11 +1,17 @@
 """Records that are read whole and written again, and files that other programs wrote: pandas, R, Excel."""
 
+import gzip
+import os
+
 import pytest
 
-from bert_flow_tf.data.custom import read_pairs as read_task
-from bert_flow_tf.data.readers.delimited import is_quoted
-from bert_flow_tf.data.readers.records import read_pairs, read_records, read_sentences, sentence_format
-from bert_flow_tf.data.readers.text import InputFormat, kind_of
+from bert_flow_tf.corpus.shard_plan import find_inputs
+from bert_flow_tf.data.custom import read_custom_pairs
+from bert_flow_tf.data.files.delimited import is_quoted
+from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.given_columns import sentence_format
+from bert_flow_tf.data.files.input_format import InputFormat
+from bert_flow_tf.data.files.rows import read_pairs, read_records, read_sentences
 from bert_flow_tf.errors import DataError
 
 
@@ -70,12 +76,12 @@ def test_records_are_written_byte_by_byte_as_they_are(tmp_path, kind, content, s
   records = read_records(str(path), InputFormat(kind, "text", header=True))
   assert records.content([0, 1]) == content and records.content([0, 1], "cosine", [0.5, None]) == scored
   # The second alone, after the head.
-  head, first, second = records.head, *records.raw
+  head, first, second = records.head, records.stored(0), records.stored(1)
   assert head + first + second == content and records.content([1]) == head + second
   # Without names of columns, the head is the BOM alone.
   path.write_bytes(BOM + b"{\r\n\r\n B")
   records = read_records(str(path), InputFormat(kind, "1"))
-  assert (records.head, records.raw) == (BOM, [b"{\r\n", b" B"])
+  assert [records.head, records.stored(0), records.stored(1)] == [BOM, b"{\r\n", b" B"]
 
 
 def test_a_line_of_json_keeps_what_it_has(tmp_path):
@@ -131,10 +137,39 @@ def test_lines_that_end_in_a_carriage_return_alone_are_an_error_that_says_the_wa
   path = str(tmp_path / name)
   for end in (b"\r", b"\r\n"):  # all lines, and all but the last
     (tmp_path / name).write_bytes(b"\r".join(lines) + end)
-    for read in (read_pairs, read_task, lambda file: read_sentences([file], sentence_format(file))):
+    for read in (read_pairs, read_custom_pairs, lambda file: read_sentences([file], sentence_format(file))):
       with pytest.raises(DataError, match=rf"{name}, (line|record) 1: a carriage return .* perl -pe .* FILE") as raised:
         read(path)
       assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("header", [b"", b"sentence1\tsentence2\n"])
+def test_the_pipe_of_a_shell_is_a_file(header, packed):
+  """As in --input=<(COMMAND)."""
+  content = header + b"A\tB\nC\tD\n"
+  reading, writing = os.pipe()
+  path = f"/dev/fd/{reading}"
+  with open(writing, "wb") as file:
+    file.write(gzip.compress(content) if packed else content)
+  assert find_inputs([path]) == [path]
+  assert read_pairs(path).texts == [["A", "B"], ["C", "D"]]
+  lines = read_sentences([path], InputFormat())  # once more
+  assert [text for _, text in lines][-1] == "C\tD"
+  os.close(reading)
+
+
+def test_packed_parquet_is_written_again(tmp_path):
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  from pyarrow import parquet
+
+  parquet.write_table(pa.table({"sentence1": ["A", "C"], "sentence2": ["B", "D"]}), tmp_path / "a.parquet")
+  path = tmp_path / "b.parquet.gz"
+  path.write_bytes(gzip.compress((tmp_path / "a.parquet").read_bytes()))
+  written = read_pairs(str(path)).content([1], "similarity", [0.5])
+  assert parquet.read_table(pa.BufferReader(written)).to_pylist() == [
+    {"sentence1": "C", "sentence2": "D", "similarity": 0.5}
+  ]
 
 
 def test_ids_count_through_several_files(tmp_path):

@@ -15,9 +15,10 @@ import pytest
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.corpus.shard_plan import ShardReader, plan_shards
+from bert_flow_tf.data.files.given_columns import sentence_format
+from bert_flow_tf.data.files.rows import read_pairs, read_records, read_sentences
+from bert_flow_tf.data.files.source import lines
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
-from bert_flow_tf.data.readers import records
-from bert_flow_tf.data.readers.lines import lines
 from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
 from bert_flow_tf.evaluation.scored_tasks import score_predictions
@@ -40,11 +41,11 @@ def job(*paths, **settings):
 
 
 def search(path, *others, **settings):
-  return records.read_sentences([path, *others], job(path, *others, **settings))
+  return read_sentences([path, *others], job(path, *others, **settings))
 
 
 def dedupe(path, **settings):
-  return records.read_records(path, job(path, **settings), keep_empty=True)
+  return read_records(path, job(path, **settings), keep_empty=True)
 
 
 def embed(path, *others, **settings):
@@ -54,7 +55,7 @@ def embed(path, *others, **settings):
 
 
 def queries(path):
-  return records.read_sentences([path], records.sentence_format(path, argument="queries"))
+  return read_sentences([path], sentence_format(path, argument="queries"))
 
 
 def corpus(path):
@@ -67,7 +68,7 @@ def fit(path, **arguments):
 
 
 OF_SENTENCES = (fit, corpus, search, dedupe, embed, queries)
-OF_PAIRS = (fit, corpus, records.read_pairs, client.pairs_of_file)
+OF_PAIRS = (fit, corpus, read_pairs, client.pairs_of_file)
 
 
 def frequencies(path):
@@ -131,7 +132,7 @@ def test_an_archive_is_no_text(file, name):
 def test_packed_files_are_known_by_their_first_bytes(file):
   for pack in (gzip.compress, bz2.compress, lzma.compress):
     path = file(pack(TEXT), "a.csv")
-    assert records.read_pairs(path).texts == [["A man eats.", "A man is eating."]]
+    assert read_pairs(path).texts == [["A man eats.", "A man is eating."]]
   for text in ("BZhang met Bo.", "%PD", "Obj"):  # no text begins by chance as a packed file does
     assert frequencies(file(text, "a.txt")) == [(1, text)] and search(file(text, "a.txt")) == [("1", text)]
 
@@ -160,7 +161,7 @@ def test_all_records_of_json_lines_decide_the_columns_of_pairs(file):
   rows.append({"score": 4, "sentence1": "D.", "sentence2": "E."})
   path = file(write_lines(rows), "a.jsonl")
   texts = [["", ""], ["A.", ""], ["C.", "B."], ["D.", "E."]]
-  assert records.read_pairs(path).texts == records.read_pairs(path, ["sentence1", "sentence2"]).texts == texts
+  assert read_pairs(path).texts == read_pairs(path, ["sentence1", "sentence2"]).texts == texts
   assert client.pairs_of_file(path) == list(map(tuple, texts))
   for pairs in (fit(path), corpus(path).pairs, fit(path, columns=["sentence1", "sentence2", "score"])):
     assert pairs.sentences_a == ("C.", "D.")
@@ -181,7 +182,7 @@ def test_a_key_that_no_record_has_is_an_error_that_names_the_keys(file):
   path = file(write_lines(SPARSE), "a.jsonl")
   wrong = [functools.partial(read, column="body") for read in (search, dedupe, embed)]
   wrong += [functools.partial(search, column="text", id_column="body"), functools.partial(fit, columns=["body"])]
-  wrong.append(lambda path: records.read_pairs(path, ["text", "body"]))
+  wrong.append(lambda path: read_pairs(path, ["text", "body"]))
   for read in wrong:
     with pytest.raises(DataError, match="no record has the key 'body', expected one of id, text, n"):
       read(path)
@@ -211,7 +212,7 @@ def test_two_columns_that_may_be_of_a_pair_are_an_error(file):
       read(path)
   # A name as it is in the documentation is no rival; a score has no use for `score`.
   path = file("sentence1,Sentence 1,sentence2,score,SCORE\nA.,B.,C.,1,2\n", "a.csv")
-  assert records.read_pairs(path).texts == [["A.", "C."]] == [list(pair) for pair in client.pairs_of_file(path)]
+  assert read_pairs(path).texts == [["A.", "C."]] == [list(pair) for pair in client.pairs_of_file(path)]
   with rejected(DataError, "data_dir", match="columns score and SCORE may each be the score.* columns="):
     fit(path)
 
@@ -231,7 +232,7 @@ KNOWN = {
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_header_with_known_names_is_no_record(file, name):
   path = file(KNOWN[name], name)
-  read = records.read_pairs(path, ["2", "3"])
+  read = read_pairs(path, ["2", "3"])
   assert read.texts == [["A dog runs.", "Rain."]] and read.has_names
   assert b"sentence2" not in read.content([0], "similarity", [0.5]).splitlines()[-1]
   assert search(path, column="2") == [("1", "A dog runs.")] == search(path, column="2", id_column=None)
@@ -248,20 +249,20 @@ def test_a_first_line_that_may_have_names_asks_for_the_header(file):
     search: {"column": "2"},
     dedupe: {"column": "2"},
     embed: {"column": "2"},
-    records.read_pairs: {"columns": ["2", "3"]},
+    read_pairs: {"columns": ["2", "3"]},
   }
   for read, arguments in commands.items():
     with rejected(ConfigError, "header", match="may have the names of the columns, or be a record"):
       read(path, **arguments)
   for header, first in ((True, ["Who is he?", "It is Bo."]), (False, ["question", "answer"])):
-    assert records.read_pairs(path, ["2", "3"], header).texts[0] == first
+    assert read_pairs(path, ["2", "3"], header).texts[0] == first
     assert (
       search(path, column="2", header=header)[0][1] == first[0] == dedupe(path, column="2", header=header).texts[0][0]
     )
     assert fit(path, columns=["2", "3"], header=header).sentences_a[0] == first[0]
   # A sentence, a number, a date or repeated fields are no names.
   for first in ("A man eats.,B", "1,B", "A man in the park,B", "B,B", "2024-05-06,B", "nan,B"):
-    assert records.read_pairs(file(f"{first}\nA.,B.\n", "a.csv"), ["1", "2"]).texts[0] == first.split(",")
+    assert read_pairs(file(f"{first}\nA.,B.\n", "a.csv"), ["1", "2"]).texts[0] == first.split(",")
   with rejected(ConfigError, "header"):  # in a .txt, quotation marks are text
     search(file('"id"\t"text"\n"1"\t"Who is he?"\n', "a.txt"), column="2")
   # Of several files, all have a header or none has.
@@ -283,12 +284,12 @@ def test_a_header_without_known_names_is_warned_of(file, caplog):
 def test_columns_given_of_a_table_of_r(file):
   path = file("question\tanswer\n1\tWho is he?\tIt is Bo.\n", "a.tsv")
   for columns in (["question", "answer"], ["1", "2"]):
-    for read in (fit, records.read_pairs):
+    for read in (fit, read_pairs):
       with pytest.raises(DataError, match=r"has one name fewer than the rows; expected .* write\.csv"):
         read(path, columns=columns)
   path = file('"question" "answer"\n"1" "Who is he?" "It is Bo."\n', "a.txt")
   with pytest.raises(DataError, match=r"has names separated by blanks; expected .* write\.csv"):
-    records.read_pairs(path, ["question", "answer"])
+    read_pairs(path, ["question", "answer"])
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""data/readers/lines.py: plain, gzipped and archived text."""
+"""data/files/source.py: plain, gzipped and archived text."""
 
 import gzip
 import zipfile
 
 import pytest
 
-from bert_flow_tf.data.readers.lines import lines
+from bert_flow_tf.data.files.source import lines
 from bert_flow_tf.errors import DataError
 
 # Only a line feed ends a line.
@@ -87,9 +87,9 @@ def test_broken_lines_may_be_collected(tmp_path):
 @pytest.mark.parametrize(
   ("path", "message"),
   [
-    ("nowhere.csv", r"nowhere\.csv does not exist; expected a text file"),
+    ("nowhere.csv", r"nowhere\.csv does not exist; expected a file"),
     ("text.txt/below.csv", r"below\.csv does not exist"),
-    (".", "is a folder; expected a text file"),
+    (".", "is a folder; expected a file"),
     ("x" * 300, "cannot be read: File name too long"),
     ("/dev/zero", "/dev/zero is a device"),
   ],
