@@ -35,7 +35,7 @@ COMMANDS = {
 }
 
 
-def help_text() -> str:
+def command_list() -> str:
   """Returns the list of the commands."""
   lines = ["Calibrated sentence embeddings: BERT-flow for TensorFlow 2.", "", f"{NAME} COMMAND --FLAG=VALUE ...", ""]
   lines += [f"  {command:<12} {purpose}" for command, (_, purpose) in COMMANDS.items()]
@@ -58,7 +58,7 @@ def main() -> None:
   if command == "help" and rest:
     command, rest = rest[0], ["--help"]
   if command in ("--help", "-help", "-h", "help"):
-    help_page.show(help_text())
+    help_page.show(command_list())
   elif command == "--version":
     help_page.show(f"bert-flow-tf {bert_flow_tf.__version__}")
   elif command in COMMANDS:

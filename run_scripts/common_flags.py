@@ -232,7 +232,7 @@ def given_model_arguments() -> dict[str, Any]:
   return arguments
 
 
-def check_encoder() -> None:
+def check_encoder_flags() -> None:
   """Raises an EncoderError if --model names no encoder, before TensorFlow is imported, which takes seconds."""
   check_name(settings(EncoderSettings).encoder_name)
 
@@ -242,7 +242,7 @@ def load_model(
 ) -> "SentenceModel":
   """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
   if folder is None:
-    check_encoder()
+    check_encoder_flags()
   quiet.import_tensorflow()
   from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.training.strategies import embedding_scope

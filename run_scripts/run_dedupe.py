@@ -156,7 +156,7 @@ def dedupe_file() -> None:
     notes.append(f"{counted(new.blank_lines, 'blank line')} left out")
   log_counts(duplicates, "sentence", len(with_text) - compared, len(new_texts), notes)
   kept = duplicates.kept
-  write(new.content((kept[kept >= against] - against).tolist()), duplicates, record)
+  write_kept(new.content((kept[kept >= against] - against).tolist()), duplicates, record)
 
 
 def dedupe_vectors() -> None:
@@ -178,7 +178,7 @@ def dedupe_vectors() -> None:
 
   log_counts(duplicates, "vector", against, len(vectors.rows))
   ids = [vectors.id_of(row - against) for row in duplicates.kept.tolist() if row >= against]
-  write("".join(f"{name}\n" for name in ids).encode("utf-8"), duplicates, record)
+  write_kept("".join(f"{name}\n" for name in ids).encode("utf-8"), duplicates, record)
 
 
 def log_counts(duplicates: Duplicates, name: str, against: int, records: int, notes: Sequence[str] = ()) -> None:
@@ -193,7 +193,7 @@ def log_counts(duplicates: Duplicates, name: str, against: int, records: int, no
   logging.info("%s", counts_of(duplicates, name, records, notes))
 
 
-def write(content: bytes, duplicates: Duplicates, record: Callable[[int], tuple]) -> None:
+def write_kept(content: bytes, duplicates: Duplicates, record: Callable[[int], tuple]) -> None:
   """Writes the report and the output; `record` as in `report_table`."""
   if FLAGS.report is not None:
     table = report_table(duplicates, record, FLAGS.vectors is None, kind_of(FLAGS.report) == JSONL)

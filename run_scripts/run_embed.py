@@ -42,7 +42,7 @@ def use_saved_model() -> None:
     FLAGS["model"].present += 1
 
 
-def load_model() -> "SentenceModel":
+def load_embedder() -> "SentenceModel":
   """Loads the encoder and its calibration; an EncoderError names the encoder's flag as the command line does."""
   try:
     model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
@@ -62,7 +62,7 @@ def main() -> None:
   use_saved_model()
   job = EmbeddingJob(common_flags.settings(JobSettings))
   with job.watch.timing("loading"):
-    model = load_model()
+    model = load_embedder()
     from bert_flow_tf.corpus.models import embedder_of
 
     embedder = embedder_of(model, FLAGS.flow_folder, FLAGS.model_cache_dir)

@@ -66,7 +66,7 @@ def check_flags():
       value = ",".join(FLAGS.flow_folder)
       raise ConfigError(f"flow_folder={value}: expected calibrations, each once and none empty", "flow_folder")
   elif FLAGS.predictions is None:
-    common_flags.check_encoder()
+    common_flags.check_encoder_flags()
   # The three kinds of evaluation exclude each other: tasks, SentEval's tasks, a file of similarities.
   if FLAGS.senteval is None:
     common_flags.reject(["senteval_tasks", "senteval_trusted"], "needs senteval, the folder of SentEval's data")
@@ -82,7 +82,7 @@ def check_flags():
       raise ConfigError(f"task={','.join(FLAGS.task)}: expected one task, as predictions are of one", "task")
 
 
-def load_tasks(folder: RunFolder | None) -> list[TaskData]:
+def selected_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
@@ -112,14 +112,14 @@ def main() -> None:
   """Evaluates the encoder, or the file of similarities, and reports."""
   check_flags()
   if FLAGS.output is None:
-    evaluate(None)
+    run_evaluation(None)
     return
   folder = RunFolder(pathlib.Path(FLAGS.output), "output_dir", by_task=True)
   with owned(folder.path, "output_dir"):
-    evaluate(folder)
+    run_evaluation(folder)
 
 
-def evaluate(folder: RunFolder | None) -> None:
+def run_evaluation(folder: RunFolder | None) -> None:
   """Evaluates the models of the flags, prints a table, and writes a folder unless it is None."""
   # Entries of results.json in any run.
   watch = Stopwatch()
@@ -137,13 +137,13 @@ def evaluate(folder: RunFolder | None) -> None:
     # Gold stands in the file, or is a task's.
     task = None
     if common_flags.given(["task"]):
-      (task,) = load_tasks(folder)
+      (task,) = selected_tasks(folder)
     with watch.timing("evaluating"):
       task, evaluations = score_predictions(FLAGS.predictions, task, FLAGS.metric)
       records = [task_record(task, evaluations)]
     about |= {"predictions": FLAGS.predictions}
   else:
-    tasks = load_tasks(folder)
+    tasks = selected_tasks(folder)
     quiet.import_tensorflow()  # takes seconds: the errors above come before
     from bert_flow_tf.runs.eval_run import evaluate_models
 

@@ -50,7 +50,7 @@ def define_flags() -> None:
 def check_flags() -> list[CalibrationSpec]:
   """Validates the flags before anything is loaded, and returns the calibrations."""
   common_flags.use_recipe()
-  common_flags.check_encoder()
+  common_flags.check_encoder_flags()
   specs = parse_calibrations(FLAGS.calibration)
   if FLAGS.distribution_strategy == "multi_worker_mirrored":
     quiet.import_tensorflow()

@@ -26,7 +26,7 @@ def define_flags() -> None:
   text_flags.define_vectors_flag("Default: the argument without a flag.")
 
 
-def take_arguments(arguments: list[str]) -> None:
+def take_folder(arguments: list[str]) -> None:
   """Makes the argument the folder of vectors."""
   if FLAGS.vectors is not None or len(arguments) > 1:
     raise ConfigError(f"vectors={','.join(arguments)[:200]}: expected one folder", argument="vectors")
@@ -42,7 +42,7 @@ def main() -> None:
   index_vectors(FLAGS.vectors).log()
 
 
-console = runner.command(define_flags, main, take_arguments=take_arguments)
+console = runner.command(define_flags, main, take_arguments=take_folder)
 
 if __name__ == "__main__":
   console()

@@ -53,7 +53,7 @@ def define_flags() -> None:
   text_flags.define_output_flag("With queries: TSV file of query, rank, similarity, id and sentence")
 
 
-def take_arguments(arguments: list[str]) -> None:
+def take_corpus_and_queries(arguments: list[str]) -> None:
   """Makes the first argument the corpus, unless --input or --vectors names it, and the others queries."""
   if not FLAGS.input and FLAGS.vectors is None:
     FLAGS.input, arguments = arguments[:1], arguments[1:]
@@ -186,7 +186,7 @@ def _line(fields):
   return "\t".join(re.sub(r"[\t\r\n]+", " ", field) for field in fields) + "\n"
 
 
-console = runner.command(define_flags, main, resumes=False, prints_output=True, take_arguments=take_arguments)
+console = runner.command(define_flags, main, resumes=False, prints_output=True, take_arguments=take_corpus_and_queries)
 
 if __name__ == "__main__":
   console()

@@ -65,8 +65,8 @@ _MODULES_WITHOUT_TENSORFLOW = (
   "bert_flow_tf.report.sentences",
   "bert_flow_tf.serving.client",
 )
-# What more than one module may have: `main` of each runner, and the check of its flags.
-_SHARED_NAMES = ("main",)
+# What each runner has.
+_SHARED_NAMES = ("check_flags", "define_flags", "main")
 
 
 def is_in(name, prefixes):
