@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.calibration.arguments import Calibrating, read_steps, without_identity
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.function import SentenceFunction
@@ -27,6 +26,7 @@ from bert_flow_tf.calibration.step import (
   cosines_of_halves,
   output_dim,
 )
+from bert_flow_tf.calibration.step_list import Calibrating, read_steps, without_identity
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
 from bert_flow_tf.encoder.identity import (

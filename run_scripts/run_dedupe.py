@@ -27,8 +27,7 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors import Duplicates, find_duplicates, rows_with_text
-from bert_flow_tf.vectors.duplicate_report import counts_of, report_table
-from bert_flow_tf.vectors.duplicates import duplicates_of_folder
+from bert_flow_tf.vectors.duplicates import counts_of, duplicates_of_folder, report_table
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts import common_flags, help_page, runner, text_flags
 

@@ -16,9 +16,9 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.calibration.arguments import as_calibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.step import Calibration
+from bert_flow_tf.calibration.step_list import as_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import ConfigError, DataError

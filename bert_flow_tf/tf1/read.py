@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.arguments import read_steps
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.saving import load_flow
 from bert_flow_tf.calibration.step import output_dim
+from bert_flow_tf.calibration.step_list import read_steps
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder.checkpoints import google, tf1_names
 from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix

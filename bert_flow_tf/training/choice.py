@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.calibration.arguments import steps_of_identity
 from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
 from bert_flow_tf.calibration.step import Calibration, apply_to_rows
+from bert_flow_tf.calibration.step_list import steps_of_identity
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import CalibrationError

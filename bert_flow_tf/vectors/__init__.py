@@ -14,7 +14,6 @@ Files in reading order:
     manifest          what a folder says about its vectors and their model
     vector_folder     a folder of shards, or of several such folders
     duplicates        near-duplicates, the rows or texts that are dropped for another
-    duplicate_report  a table of the duplicates, and their counts
     model_of_vectors  the model that embedded vectors
     sentence_index    an index of vectors by inverted lists, in memory or beside a folder
     index_folder      the files of such an index

@@ -5,6 +5,8 @@ does not read of them: "Order 4711" and "Order 4712" are nearly one embedding, a
 """
 
 import dataclasses
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy.typing as npt
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io.checks import check_rows, is_integer
-from bert_flow_tf.progress import either_name
+from bert_flow_tf.progress import counted, either_name
 from bert_flow_tf.vectors.inverted_lists import EXACT
 from bert_flow_tf.vectors.kept_rows import first_similar
 from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
@@ -23,6 +25,9 @@ from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 
 EQUAL, NEAR = "equal", "near"
+# Columns of the report with texts and without.
+_COLUMNS = ("record", "text", "original_file", "original", "original_text", "cosine", "reason")
+_COLUMNS_OF_IDS = tuple(name for name in _COLUMNS if "text" not in name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,3 +234,30 @@ def first_equal(texts: list[str]) -> np.ndarray:
   """Returns for each text the position of the first that is equal to it, int64 [n]."""
   first: dict[str, int] = {}
   return np.array([first.setdefault(text, position) for position, text in enumerate(texts)], np.int64)
+
+
+def report_table(duplicates: Duplicates, record: Callable[[int], tuple], has_texts: bool, as_json: bool) -> str:
+  """Returns a line for each row that is dropped, with its original, their cosine and the reason: TSV or JSON lines.
+
+  `record` returns file, number or id, and, if the rows have texts, the text of a row.
+  """
+  names = _COLUMNS if has_texts else _COLUMNS_OF_IDS
+  lines = []
+  for row in duplicates.dropped.tolist():
+    _, *values = record(row)
+    original = record(int(duplicates.originals[row]))
+    cosine = round(float(duplicates.cosines[row]), 6)
+    lines.append((*values, *original, cosine, duplicates.reason(row)))
+  if as_json:
+    return "".join(json.dumps(dict(zip(names, line, strict=True)), ensure_ascii=False) + "\n" for line in lines)
+  return "".join("\t".join(" ".join(str(value).split()) for value in line) + "\n" for line in [names, *lines])
+
+
+def counts_of(duplicates: Duplicates, name: str, records: int, notes: Sequence[str] = ()) -> str:
+  """Returns how many of a number of records, of this `name`, are kept and left out; `notes` are further counts."""
+  dropped = len(duplicates.dropped)
+  counts = [f"{counted(records - dropped, name)} of {records} kept", *notes]
+  if dropped:
+    equal = np.count_nonzero(duplicates.is_equal)
+    counts.append(f"duplicates: {equal} equal, {dropped - equal} near")
+  return "; ".join(counts)

@@ -8,9 +8,9 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.calibration.arguments import as_calibration
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import load_calibration
+from bert_flow_tf.calibration.step_list import as_calibration
 from bert_flow_tf.data.tasks import load_task
 from tests.integrations import senteval_checkout
 from tests.run_scripts import tiny_data

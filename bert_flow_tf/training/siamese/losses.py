@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_flow_tf.calibration.arguments import steps_of_identity
 from bert_flow_tf.calibration.step import Features, apply_steps
+from bert_flow_tf.calibration.step_list import steps_of_identity
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.flow.glow import Glow

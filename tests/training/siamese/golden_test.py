@@ -9,8 +9,8 @@ import tensorflow as tf
 from scipy import stats
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
-from bert_flow_tf.calibration.arguments import steps_of_identity
 from bert_flow_tf.calibration.step import Features, apply_steps
+from bert_flow_tf.calibration.step_list import steps_of_identity
 from bert_flow_tf.encoder.checkpoints import tf1_names
 from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
