@@ -45,7 +45,7 @@ _BY_NAME = ("bert_flow_tf", "bert_flow_tf.encoder.loading", "run_scripts.bert_fl
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
-  "bert_flow_tf.calibration": ("arguments", "flow", "function", "saving"),
+  "bert_flow_tf.calibration": ("flow", "function", "saving", "step_list"),
   "bert_flow_tf.data": ("tfds_builders", "tfds_source"),
   "bert_flow_tf.data.files": (),
   "bert_flow_tf.evaluation": (),
