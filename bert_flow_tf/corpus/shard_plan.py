@@ -90,18 +90,23 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
   paths: dict[str, None] = {}
   for pattern in patterns:
     matches = storage.find_files(pattern)
-    if pattern and not matches and storage.is_local(pattern) and os.path.isdir(storage.absolute(pattern)):
-      files = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
-      expected = storage.expected_file(storage.absolute(pattern), files)
-      raise ConfigError(f"input={pattern}: a folder; expected {expected}", argument="input")
-    if not matches and storage.is_local(pattern) and pathlib.Path(storage.absolute(pattern)).is_fifo():
-      expected = "expected a file, or - for standard input, as in COMMAND | bert-flow ..."
-      raise ConfigError(f"input={pattern}: a pipe, which can be read only once; {expected}", argument="input")
     if not matches:
-      expected = "expected files, or globs, whose * leaves out names that begin with _ or ."
-      raise ConfigError(f"input={pattern}: no such file; {expected}", argument="input")
+      raise ConfigError(f"input={pattern}: {_no_input(pattern)}", argument="input")
     paths.update(dict.fromkeys(matches))
   return list(paths)
+
+
+def _no_input(pattern: str) -> str:
+  """Returns what is found in place of the files of a pattern, and what is expected."""
+  path = storage.absolute(pattern)
+  is_local = bool(pattern) and storage.is_local(pattern)
+  if is_local and os.path.isdir(path):
+    files = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
+    return f"a folder; expected {storage.expected_file(path, files)}"
+  if is_local and os.path.exists(path) and pathlib.Path(path).is_fifo():
+    expected = "a file, or - for standard input, as in COMMAND | bert-flow ..."
+    return f"a pipe, which can be read only once; expected {expected}"
+  return "no such file; expected files, or globs, whose * leaves out names that begin with _ or ."
 
 
 def plan_shards(paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> ShardPlan:
