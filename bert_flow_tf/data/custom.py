@@ -19,7 +19,7 @@ from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.progress import counted
 
 # {number of columns that were given: their roles}
-_ROLES = {1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
+_ROLES = {0: (), 1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
 _HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
 # Scores as pandas writes bool.
 _WORDS = {"true": "1", "false": "0"}
@@ -59,9 +59,10 @@ def read_custom_pairs(
   are skipped, and pairs with an empty sentence.
   """
   name = os.fspath(path)
+  roles = _roles_of(columns)
   with opened_whole(name) as source:
-    if columns:
-      found = given_format(source, roles=_roles_of(columns), header=header, max_bytes=max_bytes)
+    if roles:
+      found = given_format(source, roles=roles, header=header, max_bytes=max_bytes)
     else:
       found = _found_format(source, header, max_bytes, hint)
     empty = SKIP if SENTENCE in found.roles else EMBED

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_flow_tf.data.files.delimited import tab_separated
-from bert_flow_tf.data.files.source import FileSource
+from bert_flow_tf.data.files.source import FileSource, decode
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums, files
@@ -67,9 +66,14 @@ def parse_pairs(source: FileSource) -> tuple[SentencePairs, dict[str, np.ndarray
   Raises:
     DataError: the file is damaged.
   """
-  lines = [fields for _, fields in tab_separated(source, "keep")]
+  lines: list[bytes] = []
+  with source, source.errors():
+    for line, _ in source.lines():
+      assert isinstance(line, bytes)  # of any length
+      lines.append(line)
   try:
-    header, *rows = lines
+    # A sentence may have any character, a NUL, too.
+    header, *rows = [decode(line, "the line").split("\t") for line in lines]
     numbers = [name for name in header if name not in (_INDEX, *_SENTENCES)]
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
     arrays = {name: np.array(columns[name], np.float64) for name in numbers}

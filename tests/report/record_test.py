@@ -28,7 +28,7 @@ def write(folder, *tasks, by_task=False, writes_predictions=True, **about):
 
 def undefined():
   """Returns the record of a method whose scores and gains are NaN."""
-  pairs = SentencePairs(["a", "b\tc\n"], ["d", "<e> \u2028 \x85"], np.array([1.0, np.nan]))
+  pairs = SentencePairs(["a", "b\tc\n"], ["\0d", "<e> \u2028 \x85"], np.array([1.0, np.nan]))
   record = record_of(*BETTER)
   scores = scores_of_split("test", pairs, np.array([0.5, 0.25]), "correlation")
   by_method = {"test": {"without_flow": scores["test"], "with_flow": scores["test"]}}

@@ -268,10 +268,10 @@ def has_quotes(source: FileSource) -> bool:
 
 
 def tab_separated(
-  file: FilePath | FileSource, empty: str = "reject", broken: list[DataError] | None = None
+  path: FilePath, empty: str = "reject", broken: list[DataError] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
   """Yields (number from 1, columns) of the lines of a TSV where nothing is quoted; arguments as of `lines`."""
-  for number, line in lines(file, empty, broken):
+  for number, line in lines(path, empty, broken):
     yield number, line.split("\t")
 
 

@@ -240,16 +240,13 @@ def _opened(path: FilePath) -> IO[bytes]:
     raise DataError(f"{path} cannot be unpacked ({error}): it is damaged or was not copied whole") from error
 
 
-def lines(
-  file: FilePath | FileSource, empty: str = "reject", broken: list[DataError] | None = None
-) -> Iterator[tuple[int, str]]:
+def lines(path: FilePath, empty: str = "reject", broken: list[DataError] | None = None) -> Iterator[tuple[int, str]]:
   """Yields (number from 1, text without its line break) of each line of a text file in UTF-8.
 
   `empty` is "reject" (except at the end), "skip" or "keep"; `broken` takes the errors of lines that are not text.
   """
-  source = file if isinstance(file, FileSource) else FileSource(file)
   first_empty = None
-  with source, source.errors():
+  with FileSource(path) as source, source.errors():
     for number, (raw, _) in enumerate(source.lines(), start=1):
       assert isinstance(raw, bytes)  # of any length
       if not raw.strip(b" ") and empty != "keep":

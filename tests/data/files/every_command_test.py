@@ -335,6 +335,8 @@ def test_wrong_columns_of_a_task(file):
   ):
     with rejected(error, argument):
       fit(path, columns=columns)
+  with rejected(ConfigError, "columns"):  # before the file is read
+    fit(f"{path}.absent", columns=["question1", "question1"])
   for argument in ({"columns": ["a", "b"]}, {"header": True}):
     with rejected(ConfigError, next(iter(argument))):
       load_task("sample", **argument)
