@@ -32,6 +32,7 @@ from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
 from bert_flow_tf.encoder.identity import (
   EncoderIdentity,
   VectorsIdentity,
+  check_dim,
   check_encoder,
   has_identity,
   load_identity,
@@ -211,8 +212,12 @@ class SentenceModel:
     encoder, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
     with _errors_of_fit(where, identity, encoder, settings):
       embeddings = encoder.identity(**arguments)
+      dim = encoder.dim(embeddings.sentence_embedding_type)
     if identity is not None and not allow_other_encoder:
       identity.check_same(embeddings, where, "folder")
+    for first in steps[:1]:
+      if isinstance(first, Calibration):
+        check_dim(first, embeddings.name, dim, where, "folder")
     with _errors_of_fit(where, identity, encoder, settings):
       loaded = cls(encoder, steps, cache=cache, allow_other_encoder=allow_other_encoder, **arguments)
     if not allow_other_encoder:

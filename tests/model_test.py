@@ -216,6 +216,21 @@ def test_a_calibration_of_vectors_is_of_no_encoder(encoder, rows, tmp_path, capl
   assert "fitted on vectors of 'mine', got embeddings of" in caplog.text
 
 
+@pytest.mark.parametrize("vectors_of", [None, "mine"])
+def test_loading_with_an_encoder_of_other_dimensions_names_the_folder(encoder, rows, tmp_path, vectors_of):
+  fit_calibration(rows[:, :3], "sn", vectors_of=vectors_of).save(tmp_path)
+  with rejected(EncoderError, "folder", f"^folder={tmp_path}: fitted on 3 dimensions, but '.*' gives 12; give the"):
+    SentenceModel.load(tmp_path, model=encoder, allow_other_encoder=True)
+
+
+@pytest.mark.parametrize("keyword", ["pooling", "characters"])
+def test_a_keyword_of_load_that_is_no_setting(encoder, model, tmp_path, keyword):
+  model.save(tmp_path)
+  for given in (None, encoder):
+    with pytest.raises(TypeError, match=f"unexpected keyword '{keyword}'; expected one of .*max_seq_length"):
+      SentenceModel.load(tmp_path, model=given, **{keyword: 8})
+
+
 def test_folder_without_identity_needs_the_encoder(encoder, rows, tmp_path):
   flow = Glow(FlowConfig(n_levels=1, depth=1, coupling_width=8), 12, seed=1)
   flow.initialize(rows)

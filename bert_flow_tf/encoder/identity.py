@@ -12,6 +12,7 @@ from bert_flow_tf.encoder.settings import (
   DECIDING,
   LOADING,
   PER_ENCODER,
+  POOLING,
   SAVED,
   EncoderSettings,
   absent_values,
@@ -211,7 +212,7 @@ class FitArguments(NamedTuple):
   Attributes:
     loading: keywords of `SentenceEncoder.from_pretrained`.
     loading_of_fit: these, for an encoder that turns out to be the encoder of the fit.
-    pooling: sentence_embedding_type, max_seq_length and low_dim, and keywords that are no settings.
+    pooling: sentence_embedding_type, max_seq_length and low_dim.
   """
 
   loading: Json
@@ -223,8 +224,12 @@ def resolve(identity: _Identity | None, given: Mapping[str, object], is_named: b
   """Returns the keywords of the encoder of a fit, with the `given` keywords in place of the identity's.
 
   `is_named`: whether the user names the encoder. Its files decide some settings then, and it has its own revision;
-  without a name, a hub model is loaded at the commit of the identity.
+  without a name, a hub model is loaded at the commit of the identity. Raises a TypeError for another keyword.
   """
+  known = EncoderSettings().arguments(LOADING, POOLING)
+  for keyword in given:
+    if keyword not in known:
+      raise TypeError(f"unexpected keyword {keyword!r}; expected one of {', '.join(known)}")
   of_fit: Json = {}
   if isinstance(identity, EncoderIdentity):
     of_fit = identity.settings.saved()
@@ -291,6 +296,11 @@ def check_encoder(
     elif saved.differences(identity):
       different = "; ".join(saved.differences(identity))
       logging.warning("%s: fitted on %s, got %s: %s", where, saved, identity, different)
+  check_dim(fitted, identity.name, dim, where, argument)
+
+
+def check_dim(fitted: Any, encoder_name: str, dim: int, where: str, argument: str | None = None) -> None:
+  """Raises an EncoderError if a calibration or classifier, at `where`, does not take the `dim` dimensions it gets."""
   if fitted.dim != dim:
-    message = f"{where}: fitted on {fitted.dim} dimensions, but {identity.name!r} gives {dim}"
+    message = f"{where}: fitted on {fitted.dim} dimensions, but {encoder_name!r} gives {dim}"
     raise EncoderError(f"{message}; give the encoder of the fit, as model=", argument)
