@@ -38,7 +38,7 @@ def use_saved_model() -> None:
   """Makes the folder of --saved_model the encoder of --model."""
   if FLAGS.saved_model is not None:
     common_flags.reject(["model", "init_checkpoint"], "no use with saved_model, which is the encoder; leave one out")
-    FLAGS.model = f"{SAVED_MODEL.prefix}{FLAGS.saved_model}"
+    FLAGS.model = f"{SAVED_MODEL.prefix}{FLAGS.saved_model.removeprefix(SAVED_MODEL.prefix)}"
     FLAGS["model"].present += 1
 
 
@@ -50,7 +50,7 @@ def load_embedder() -> "SentenceModel":
     if FLAGS.saved_model is None or error.argument != "model":
       raise
     message = str(error).replace(f"model={FLAGS.model}", f"saved_model={FLAGS.saved_model}", 1)
-    raise EncoderError(message, "saved_model") from error
+    raise EncoderError(message.replace(SAVED_MODEL.form, "FOLDER"), "saved_model") from error
   logging.info("%s: %d dimensions", model.name, model.output_dim)
   return model
 

@@ -72,6 +72,7 @@ def right(folder):
     "bad records": [*model, packed, "--max_record_bytes=1000"],
     "saved model": [f"--saved_model={folder}/saved/3", text, "--predict_batch_size=9"],
     "same model": [f"--model=saved_model:{folder}/saved/3", text, f"--output_dir={folder}/saved model"],
+    "whole name": [f"--saved_model=saved_model:{folder}/saved/3", text, f"--output_dir={folder}/saved model"],
   }
   if HAS_PARQUET:
     lines["parquet"] = [*flow, f"--input={folder}/rows.csv", "--output_format=parquet", "--shard_size=50"]
@@ -172,6 +173,8 @@ def test_bad_records(ran):
 
 def test_a_saved_model(ran):
   """Both names of the flag make the same folder, which a second run resumes."""
-  assert "per second" in ran[1]["saved model"]["stdout"] and "per second" not in ran[1]["same model"]["stdout"]
+  assert "per second" in ran[1]["saved model"]["stdout"]
+  for name in ("same model", "whole name"):
+    assert "per second" not in ran[1][name]["stdout"]
   vectors = read_npy(ran[0] / "saved model")[1]
   np.testing.assert_array_equal(vectors, [[len(sentence), len(sentence) + 1] for sentence in SENTENCES])

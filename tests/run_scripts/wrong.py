@@ -250,6 +250,7 @@ error: --model: no use with saved_model :: --model=mini --saved_model=@/saved/3 
 error: --saved_model=@/model: :: --saved_model=@/model TEXT
 name one of its folders: 3 :: --saved_model=@/saved TEXT
 error: --saved_model=@/unsigned: :: --saved_model=@/unsigned TEXT
+error: --saved_model=@/saved: expected FOLDER with saved_model.pb :: --saved_model=@/saved TEXT
 error: --model=saved_model:@/unsigned: :: --model=saved_model:@/unsigned TEXT
 each --saved_model=@/saved/3 TEXT :: --sentence_embedding_type=avg --max_seq_length=9 --query_prompt=q
 shard_size 100, now 16384 :: MODEL TEXT --output_dir=@/plain
