@@ -400,7 +400,7 @@ class SentenceModel:
     """Returns a model of the same encoder, settings and further steps with another calibration, or without one.
 
     Args:
-      calibration: the steps that take the place of those of a fit; see the class.
+      calibration: steps in place of the fitted ones; see the class.
       characters: see the class.
     """
     steps = [*read_steps(calibration, characters), *without_identity(self._kept_steps, self._identity)]

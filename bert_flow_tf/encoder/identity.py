@@ -207,7 +207,7 @@ class FitSettings:
 
 
 class FitArguments(NamedTuple):
-  """Keywords of the encoder of a calibration that is loaded: the user's, and those of the fit in place of missing ones.
+  """Keywords of the encoder of a calibration that is loaded: the user's, else the fit's.
 
   Attributes:
     loading: keywords of `SentenceEncoder.from_pretrained`.

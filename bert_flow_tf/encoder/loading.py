@@ -51,7 +51,7 @@ class EncoderParts(NamedTuple):
 def load_encoder(settings: EncoderSettings, fit: FitSettings | None = None) -> TextEncoder:
   """Loads the encoder of settings, of the kind that its name says; see `SentenceEncoder.from_pretrained`.
 
-  `fit`: settings in their place, if the weights are those of a fit.
+  `fit`: the weights of a fit, and the settings that replace `settings` for these weights.
   """
   if settings.precision == INT8:
     largest_of_kernels()  # an error here comes before the long loading

@@ -159,7 +159,7 @@ class TextEncoder(abc.ABC):
   def load(cls, settings: EncoderSettings, fit: FitSettings | None = None) -> Self:
     """Loads the encoder of settings, whose name is of this kind.
 
-    `fit`: settings in their place, if the weights are those of a fit.
+    `fit`: the weights of a fit, and the settings that replace `settings` for these weights.
     """
 
   @property

@@ -39,7 +39,7 @@ class ScoreTable:
     row_name: returns the name of a row.
     is_papers: whether each score stands next to the paper's, in the paper's columns.
     has_mean: whether the mean over the paper's sets is a column.
-    baseline: returns the recipe of an encoder below whose scores those of a calibration are marked; None for no marks.
+    baseline: returns the recipe of an encoder below which scores of calibrations are marked; None for no marks.
   """
 
   recipes: Callable[[TableRequest, Workbench], Sequence[RowRecipe]]

@@ -212,7 +212,7 @@ def duplicates_of_folder(
   against: VectorFolder | None = None,
   allow_unrelated: bool = True,
 ) -> Duplicates:
-  """Returns the near-duplicates among the vectors of a folder, after those of the folder `against`, which are kept.
+  """Returns the near-duplicates of a folder, compared after the vectors of the folder `against`, which are kept.
 
   Raises:
     ConfigError: see `find_duplicates`; or the folders are of different encoders or calibrations.

@@ -292,7 +292,7 @@ def _decided(look: _Look) -> Format:
 
 
 def _with_others(source: FileSource, paths: Iterable[str]) -> Iterator[FileSource]:
-  """Yields a file and, one after the other, those of paths."""
+  """Yields a file, and after it the files of paths, one by one."""
   yield source
   yield from opened_each(paths)
 
@@ -415,7 +415,7 @@ def _first_of(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def candidates_of(names: Sequence[str]) -> dict[str, list[str]]:
-  """Returns {role: the columns that may have it} by their names; those of a pair, if it is one, else the sentence."""
+  """Returns {role: the columns that may have it} by their names: roles of a pair if it is one, else of a sentence."""
   known: dict[str, list[str]] = {}
   # A name without blanks and underscores counts before one with them.
   for ignored in (r"^\s+|\s+$", r"[\s_]"):

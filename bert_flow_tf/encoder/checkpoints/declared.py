@@ -126,7 +126,7 @@ class Declared:
 
 
 def read_declared(files: EncoderFiles) -> tuple[Declared, EncoderFiles]:
-  """Returns a folder's declaration, and BERT's files: `files`, or those of a part, such as 0_Transformer."""
+  """Returns a folder's declaration, and BERT's files: `files`, or the files of a part, such as 0_Transformer."""
   path, modules = files.folder / _MODULES, read_modules(files)
   if not modules:
     return Declared(), files

@@ -135,7 +135,7 @@ def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
 
 
 def _checkpoint_in(folder):
-  """Returns a folder if its files are those of a TensorFlow 1 checkpoint, else None."""
+  """Returns a folder if it has the files of a TensorFlow 1 checkpoint, else None."""
   if is_tf1_folder(folder):
     return folder
   return None

@@ -83,7 +83,7 @@ def read_static_model(
 ) -> tuple[LoadedModel, StaticTokenizer, TokenWeights, EncoderSettings]:
   """Returns model, tokenizer, weights of tokens, and settings of the static model of a source.
 
-  `fit`: settings in place of the others, if the weights are those of a fit.
+  `fit`: the weights of a fit, and the settings that replace `settings` for these weights.
 
   Raises:
     ConfigError: a setting that the model has no use for.
