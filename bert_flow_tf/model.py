@@ -16,7 +16,7 @@ from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.function import SentenceFunction
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, fitted_steps, parse_calibration
-from bert_flow_tf.calibration.recipes import find_recipe
+from bert_flow_tf.calibration.recipes import Recipe, find_recipe
 from bert_flow_tf.calibration.saving import load_steps, save_steps, steps_sha256
 from bert_flow_tf.calibration.step import (
   Calibration,
@@ -24,16 +24,20 @@ from bert_flow_tf.calibration.step import (
   Step,
   apply_to_rows,
   cosines_of_halves,
+  label_of,
+  names_of,
   output_dim,
 )
 from bert_flow_tf.calibration.step_list import Calibrating, read_steps, without_identity
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
 from bert_flow_tf.encoder.identity import (
+  RECIPE,
   EncoderIdentity,
   VectorsIdentity,
   check_dim,
   check_encoder,
+  check_not_first,
   has_identity,
   load_identity,
   read_identity,
@@ -90,7 +94,8 @@ class SentenceModel:
 
   Attributes:
     encoder: the encoder, a `SentenceEncoder` or an encoder of another kind.
-    steps: all `calibration.Step`s, in their order. `fit` replaces a calibration and characters at the start.
+    steps: all `calibration.Step`s, in their order. `fit` replaces a calibration and characters at the start; a
+      calibration after other steps was fitted on what they give, so that `fit` is an error then.
     dim: dimensions of the embeddings before calibration.
     choice: the `Choice` of the last fit with "auto", else None.
     flow_fit: the `LoopResult` of the last fit of a flow, else None.
@@ -120,12 +125,16 @@ class SentenceModel:
     self.dim = encoder.dim(sentence_embedding_type)
     self._identity = encoder.identity(sentence_embedding_type, max_seq_length, low_dim)
     self._cache = cache
-    self._default_calibration = FLOW
+    self._recipe: Recipe | None = None
+    self._has_warned = False
     given = read_steps(calibration, characters, steps, low_dim)
-    for first in given[:1]:
-      if isinstance(first, Calibration):
-        where = f"calibration={first.name}"
-        check_encoder(first, self._identity, self.dim, where, "calibration", allow_other_encoder)
+    for position, step in enumerate(given):
+      if isinstance(step, Calibration):
+        where = f"calibration={step.name}"
+        if position == 0:
+          check_encoder(step, self._identity, self.dim, where, "calibration", allow_other_encoder)
+        elif not allow_other_encoder:
+          check_not_first(step, label_of(given[position - 1]), where, "calibration")
     self._set_steps(given)
 
   def __setattr__(self, name: str, value: Any) -> None:
@@ -150,8 +159,9 @@ class SentenceModel:
     Args:
       name: see `SentenceEncoder.from_pretrained`.
       recipe: "paper", "recommended" or "fast" (`calibration.recipes`). It sets sentence_embedding_type and
-        token_weights where they are not given, and the calibration that `fit` takes by default. None for the pooling
-        that the encoder's files declare, and a flow.
+        token_weights where they are not given, and the calibration that `fit` takes by default, also of the model that
+        is saved and loaded, and of `with_calibration`. None for the pooling that the encoder's files declare, and a
+        flow.
       sentence_embedding_type: see the class.
       max_seq_length: see the class.
       low_dim: see the class.
@@ -176,7 +186,7 @@ class SentenceModel:
     )
     encoder.declared.log(**model._identity.settings.pooling_arguments())
     if recipe is not None:
-      model._default_calibration, model._unfitted_recipe = settings.calibration, recipe
+      model._recipe = settings
     return model
 
   @classmethod
@@ -199,7 +209,8 @@ class SentenceModel:
       cache: see the class.
       allow_other_encoder: see the class.
       **settings: sentence_embedding_type, max_seq_length, low_dim or settings of `SentenceEncoder.from_pretrained`, in
-        place of the folder's settings.
+        place of the folder's settings. The recipe of a model that was saved is kept beside them: it only names the
+        calibration that `fit` takes by default.
 
     Raises:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.
@@ -207,7 +218,7 @@ class SentenceModel:
     """
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
-    steps, identity = _read_folder(folder, where)
+    steps, identity, recipe = _read_folder(folder, where)
     # The encoder of the fit, unless the caller gives an encoder; it must give the embeddings of the fit.
     encoder, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
     with _errors_of_fit(where, identity, encoder, settings):
@@ -223,6 +234,7 @@ class SentenceModel:
     if not allow_other_encoder:
       for step in steps:
         step.check_encoder(encoder, where)
+    loaded._recipe = recipe
     return loaded
 
   def _set_steps(self, steps: Sequence[Step]) -> None:
@@ -230,7 +242,6 @@ class SentenceModel:
     bound = [step.bound_to(self.encoder) for step in steps]
     self._output_dim = output_dim(bound, self.dim)
     self.steps: tuple[Step, ...] = tuple(bound)
-    self._unfitted_recipe: str | None = None
 
   @property
   def _kept_steps(self) -> tuple[Step, ...]:
@@ -278,7 +289,7 @@ class SentenceModel:
     return f"SentenceModel({self.encoder.name!r}, {', '.join(named)})"
 
   def save(self, folder: str | os.PathLike) -> None:
-    """Writes the calibration and the encoder's identity; the encoder itself is not copied.
+    """Writes the steps, the encoder's identity and the name of the recipe; the encoder itself is not copied.
 
     Args:
       folder: gets calibration.npz, or without a calibration model.npz; an older model in it is replaced.
@@ -294,21 +305,29 @@ class SentenceModel:
         argument="encoder",
       )
     identity = self.identity
+    encoder = identity.to_dict()
+    if self._recipe is not None:
+      encoder[RECIPE] = self._recipe.name
     steps = without_identity(self.steps, identity)
     if steps:
-      save_steps(folder, steps, identity.to_dict())
+      save_steps(folder, steps, encoder)
     else:
-      save_identity(identity, folder)
+      save_identity(encoder, folder)
 
   @property
   def calibration_name(self) -> str | None:
-    """Names of the steps, as `parse_calibration` reads them: "flow", "mean+characters"; None for none."""
-    return "+".join(filter(None, [step.name for step in self.steps])) or None
+    """Names of the steps, as `parse_calibration` reads them: "flow", "mean+characters"; None without steps.
+
+    If none of them has a name, their classes; `low_dim` counts as no step.
+    """
+    return names_of(without_identity(self.steps, self._identity))
 
   @property
   def name(self) -> str:
     """Encoder and calibration: "mini+flow"."""
-    return "+".join(filter(None, [self.encoder.name, self.calibration_name]))
+    if self.calibration_name is None:
+      return self.encoder.name
+    return f"{self.encoder.name}+{self.calibration_name}"
 
   @property
   def max_seq_length(self) -> int:
@@ -364,7 +383,9 @@ class SentenceModel:
     Raises:
       BertFlowError: sentences or an argument are not allowed, or the fit failed; an earlier calibration stays.
     """
-    spec = parse_calibration(calibration or self._default_calibration)
+    if not calibration:
+      calibration = self._recipe.calibration if self._recipe else FLOW
+    spec = parse_calibration(calibration)
     flow_settings = settings_of_fit(spec, settings, dev)
     self.check_fit(spec, encoder_dropout)
     rows = self.fit_sentences(
@@ -387,8 +408,10 @@ class SentenceModel:
     """Checks, before anything is embedded, that the steps take the calibrated embedding, and that dropout has a use.
 
     Raises:
-      ConfigError: they do not, as `low_dim` that does not divide it, and characters without word pieces.
+      ConfigError: they do not, as `low_dim` that does not divide it, and characters without word pieces; a calibration
+        after other steps, or second characters.
     """
+    self._check_kept(with_characters=spec.characters is not None)
     dim = spec.output_dim_of(self.dim)
     for step in (*spec.steps(None), *self._kept_steps):
       dim = step.bound_to(self.encoder).output_dim_of(dim)
@@ -402,9 +425,27 @@ class SentenceModel:
     Args:
       calibration: steps in place of the fitted ones; see the class.
       characters: see the class.
+
+    Raises:
+      ConfigError, EncoderError: see the class; or a further step is a calibration, or second characters.
     """
-    steps = [*read_steps(calibration, characters), *without_identity(self._kept_steps, self._identity)]
-    return SentenceModel(self.encoder, steps, cache=self._cache, **self._identity.settings.model_arguments())
+    given = read_steps(calibration, characters)
+    if given or fitted_steps(self.steps):
+      self._check_kept(with_characters=any(isinstance(step, Characters) for step in given))
+    steps = [*given, *without_identity(self._kept_steps, self._identity)]
+    model = SentenceModel(self.encoder, steps, cache=self._cache, **self._identity.settings.model_arguments())
+    model._recipe = self._recipe
+    return model
+
+  def _check_kept(self, with_characters):
+    """Raises a ConfigError if the kept steps cannot follow other first steps, perhaps with characters."""
+    way = "make a model without it, by SentenceModel(encoder, steps=[...])"
+    for step in self._kept_steps:
+      if isinstance(step, Calibration):
+        reason = "was fitted on what the steps before it give, and others would take their place"
+        raise ConfigError(f"steps: {step.name} {reason}; {way}, and fit that", argument="steps")
+      if isinstance(step, Characters) and with_characters:
+        raise ConfigError(f"steps: {step.name} would be there twice; {way}, or calibrate without", argument="steps")
 
   def _embed(self, sentences, batch_size, show_progress, prompt=None):
     """Embeds sentences, without the steps after the pooling: float32 [n, dim]."""
@@ -435,9 +476,10 @@ class SentenceModel:
 
   def _apply(self, steps, embeddings, tokens):
     """Applies some steps, the first ones of the model."""
-    if self._unfitted_recipe is not None:
-      logging.warning("recipe=%s: not fitted yet, the embeddings are not calibrated; call fit", self._unfitted_recipe)
-      self._unfitted_recipe = None  # once
+    is_calibrated = any(isinstance(step, Calibration | Characters) for step in self.steps)
+    if self._recipe is not None and not is_calibrated and not self._has_warned:
+      logging.warning("recipe=%s: not fitted yet, the embeddings are not calibrated; call fit", self._recipe.name)
+      self._has_warned = True
     if self.reads_embedding:
       embeddings = check_rows(embeddings, self.dim)
     else:
@@ -446,7 +488,7 @@ class SentenceModel:
 
   def _tokens(self, sentences, n):
     """Returns the token ids of n sentences, a list of int32 arrays [seq_len]; an empty list if no step reads them."""
-    readers = [step.name for step in self.steps if step.reads_tokens]
+    readers = [label_of(step) for step in self.steps if step.reads_tokens]
     if not readers:
       return []
     if len(sentences) != n:
@@ -667,13 +709,22 @@ class SentenceModel:
       return SentenceFunction(encoder, steps, trainable)
 
 
-def _read_folder(folder, where) -> tuple[list[Step], EncoderIdentity | VectorsIdentity | None]:
-  """Returns the steps of a model's or calibration's folder, and the identity of its embeddings, None if unknown."""
+def _read_folder(folder, where) -> tuple[list[Step], EncoderIdentity | VectorsIdentity | None, Recipe | None]:
+  """Returns a folder's steps, the identity of its embeddings, None if it is unknown, and its recipe, None without."""
+  steps: list[Step] = []
+  identity: EncoderIdentity | VectorsIdentity | None
   with naming("folder"):
     if has_identity(folder):
-      return [], load_identity(folder)
-    steps, values = load_steps(folder)
-    return steps, read_identity(values, where)
+      identity, recipe = load_identity(folder)
+    else:
+      steps, values, recipe = load_steps(folder)
+      identity = read_identity(values, where)
+  if recipe is None:
+    return steps, identity, None
+  try:
+    return steps, identity, find_recipe(recipe)
+  except ConfigError as error:
+    raise EncoderError(f"{where}: damaged, or saved by a later release ({error})", "folder") from error
 
 
 @contextlib.contextmanager

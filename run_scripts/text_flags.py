@@ -121,7 +121,7 @@ def load_text_model(sentences: list[str] | tuple[list[str], list[str]], document
   if FLAGS.calibration is not None:
     logging.info("fitting %s on the sentences of %s", FLAGS.calibration, ", ".join(FLAGS.input))
     model.fit(sentences, calibration=FLAGS.calibration, batch_size=FLAGS.predict_batch_size)
-  elif model.calibration_name is None:
+  elif model.steps_checksum is None:
     hint = "--recipe=NAME or --calibration=NAME fits a calibration on the input, --flow_folder loads one"
     logging.info("the similarity is not calibrated; %s", hint)
   return model

@@ -1,5 +1,6 @@
 """bert_flow_tf/model.py: SentenceModel, on a random tiny BERT."""
 
+import copy
 import importlib.util
 import json
 
@@ -7,9 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_flow_tf.calibration.low_dim import LowDim
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
-from bert_flow_tf.calibration.step import Step
+from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
@@ -186,6 +188,11 @@ def test_a_calibration_in_two_models_is_saved_with_each(encoder, rows, tmp_path)
   models = [SentenceModel(encoder, calibration, **POOLING), SentenceModel(encoder, calibration, max_seq_length=3)]
   fitted = SentenceModel(encoder).fit(SENTENCES, "mean", show_progress=False)
   models.append(SentenceModel(encoder, fitted.calibration, max_seq_length=3, allow_other_encoder=True))
+  fitted.save(tmp_path / "fitted")
+  replaced = [{"max_seq_length": 3}, {"low_dim": 3}, {"token_weights": "idf"}, {"precision": "bfloat16"}]
+  for settings in replaced:
+    models.append(SentenceModel.load(tmp_path / "fitted", allow_other_encoder=True, **settings))
+  models.append(SentenceModel(encoder, calibration, steps=[Normalize(), LowDim(4)], low_dim=2, **POOLING))
   for number, each in enumerate(models):
     each.save(tmp_path / str(number))
   for number, each in enumerate(models):
@@ -363,6 +370,57 @@ def test_a_recipe_without_a_fit_is_said_once(encoder, caplog):
   for each in (fitted, SentenceModel(encoder)):
     each.encode(SENTENCES)
   assert "not fitted" not in caplog.text
+
+
+def test_a_recipe_is_kept_by_what_makes_a_model_of_a_model(encoder, tmp_path, caplog):
+  name = encoder.name
+  new = SentenceModel.from_pretrained(name, recipe="recommended")
+  fitted = SentenceModel.from_pretrained(name, recipe="recommended").fit(SENTENCES, "mean", show_progress=False)
+  new.save(tmp_path / "new")
+  fitted.save(tmp_path / "fitted")
+  SentenceModel.load(tmp_path / "new").save(tmp_path / "again")
+  prompts = SentenceModel.from_pretrained(name, recipe="recommended", query_prompt="a ", document_prompt="b ")
+  others = {
+    "load": SentenceModel.load(tmp_path / "new"),
+    "load of a loaded one": SentenceModel.load(tmp_path / "again"),
+    "other settings": SentenceModel.load(tmp_path / "new", max_seq_length=5, allow_other_encoder=True),
+    "other encoder": SentenceModel.load(tmp_path / "new", model=encoder, allow_other_encoder=True),
+    "load of a calibration": SentenceModel.load(tmp_path / "fitted").with_calibration(None),
+    "with_calibration": fitted.with_calibration(None),
+    "documents": prompts.for_documents(),
+    "copy": copy.copy(new),
+    "deep copy": copy.deepcopy(new),
+  }
+  for form, other in others.items():
+    caplog.clear()
+    other.encode(SENTENCES)
+    assert caplog.text.count("recipe=recommended: not fitted yet") == 1, form
+    assert other.fit(SENTENCES, show_progress=False).calibration_name == "soft-whitening", form
+  replaced = fitted.with_calibration(make_calibration("sn").fit(new.encode(SENTENCES, calibrated=False)))
+  assert replaced.fit(SENTENCES, show_progress=False).calibration_name == "soft-whitening"
+
+
+def test_a_recipe_decides_no_embedding(encoder, tmp_path):
+  models = []
+  for number, recipe in enumerate(["recommended", None]):
+    settings = {"sentence_embedding_type": "mix", "token_weights": "idf"}
+    model = SentenceModel.from_pretrained(encoder.name, recipe=recipe, **settings)
+    model.fit(SENTENCES, "mean", show_progress=False).save(tmp_path / str(number))
+    models += [model, SentenceModel.load(tmp_path / str(number))]
+  for model in models:
+    assert model.identity == models[0].identity and model.steps_checksum == models[0].steps_checksum
+    assert model.calibration.encoder == models[0].calibration.encoder
+  assert calibration_sha256(tmp_path / "0") == calibration_sha256(tmp_path / "1") == models[0].steps_checksum
+
+
+@pytest.mark.parametrize("value", ["best", 3, ["paper"], {}, True])
+@pytest.mark.parametrize("kind", ["model", "calibration"])
+def test_a_file_with_a_wrong_recipe(encoder, model, tmp_path, kind, value):
+  saved = model if kind == "calibration" else SentenceModel(encoder)
+  saved.save(tmp_path)
+  rewrite_archive(tmp_path, kind, encoder={**saved.identity.to_dict(), "recipe": value})
+  with rejected(EncoderError, "folder", "recipe=.*expected one of paper, recommended, fast"):
+    SentenceModel.load(tmp_path)
 
 
 def test_characters_before_low_dim(encoder):

@@ -60,8 +60,8 @@ def help_text() -> str:
   return f"{'; '.join(recipes)}: {scores}"
 
 
-def find_recipe(name: str) -> Recipe:
+def find_recipe(name: object) -> Recipe:
   """Returns a recipe by its name; raises a ConfigError for another name."""
-  if name not in RECIPES:
-    raise ConfigError(f"recipe={name}: expected one of {', '.join(RECIPES)}", argument="recipe")
+  if not isinstance(name, str) or name not in RECIPES:
+    raise ConfigError(f"recipe={str(name)[:60]}: expected one of {', '.join(RECIPES)}", argument="recipe")
   return RECIPES[name]

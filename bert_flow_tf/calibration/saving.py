@@ -11,7 +11,8 @@ import numpy as np
 from bert_flow_tf.calibration.characters import CHARACTERS
 from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, joined_contents, split_contents
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step
+from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step, label_of
+from bert_flow_tf.encoder.identity import RECIPE
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.files import Json
@@ -26,10 +27,10 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
     CalibrationError: the file is missing or damaged.
     ConfigError: the folder has no calibration, but folders of calibrations; or its model has further steps.
   """
-  steps, _ = load_steps(folder)
+  steps, *_ = load_steps(folder)
   if len(steps) == 1 and isinstance(steps[0], Calibration):
     return steps[0]
-  names = " and ".join(step.name for step in steps if not isinstance(step, Calibration))
+  names = " and ".join(label_of(step) for step in steps if not isinstance(step, Calibration))
   reason = f"has the step {names}, which is no calibration of vectors"
   raise ConfigError(f"{folder}: {reason}; use it with its encoder, as SentenceModel.load does")
 
@@ -42,8 +43,9 @@ def load_flow(folder: str | os.PathLike) -> FlowCalibration:
   return calibration
 
 
-def load_steps(folder: str | os.PathLike) -> tuple[list[Step], Json | None]:
-  """Returns the steps of a saved model or calibration, and the identity of its encoder, None if it is unknown.
+def load_steps(folder: str | os.PathLike) -> tuple[list[Step], Json | None, object]:
+  """Returns the steps of a saved model or calibration, the identity of its encoder, None if it is unknown, and the
+  value of `RECIPE`, None without one.
 
   Raises:
     CalibrationError, ConfigError: see `load_calibration`.
@@ -60,15 +62,17 @@ def load_steps(folder: str | os.PathLike) -> tuple[list[Step], Json | None]:
     encoder = settings.pop("encoder")
     if not isinstance(encoder, dict | None):
       raise CalibrationError(f"encoder is {encoder!r}, expected an object")
+    recipe = encoder.pop(RECIPE, None) if encoder else None
     steps = [Step.of_contents(*contents) for contents in _contents_of_steps(settings, arrays)]
-    for step in steps:
-      if isinstance(step, Calibration):
-        step.encoder = encoder
-    return steps, encoder
+    # The others were fitted on what the steps before them give.
+    for first in steps[:1]:
+      if isinstance(first, Calibration):
+        first.encoder = encoder
+    return steps, encoder, recipe
 
 
 def save_steps(folder: str | os.PathLike, steps: Sequence[Step], encoder: Json) -> None:
-  """Writes the steps of a model, at least one, for `load_steps`."""
+  """Writes the steps of a model, at least one, for `load_steps`; `encoder`: its identity, and perhaps `RECIPE`."""
   settings, arrays = _contents_of_file(steps)
   archive.write(folder, KIND, {**settings, "encoder": encoder}, arrays)
 

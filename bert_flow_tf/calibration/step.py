@@ -61,7 +61,8 @@ class Step(abc.ABC):
   program that loads a model imports the classes of its steps before.
 
   Attributes:
-    name: part of the name of the model's calibration, as "characters"; "" for none.
+    name: part of the name of the model's calibration, as "characters"; "" for none. A model whose steps all have none
+      is named by their classes.
     reads_embedding: False if the step needs no embedding where it is the first one of a model.
     reads_tokens: whether the step reads `Features.ids` and `Features.lengths`.
     variables: variables of TensorFlow on which it computes.
@@ -161,11 +162,11 @@ class Step(abc.ABC):
       outputs = np.asarray(self(Features(rows, ids, lengths)))
       if outputs.shape != results[part].shape:
         shapes = f"gave {list(outputs.shape)}, expected {list(results[part].shape)}, as its output_dim_of says"
-        raise ConfigError(f"steps: {self.name or type(self).__name__} {shapes}")
+        raise ConfigError(f"steps: {label_of(self)} {shapes}")
       results[part] = outputs
     bad = np.flatnonzero(~np.isfinite(results).all(axis=1))
     if bad.size:
-      row = f"row {bad[0]} (from 0) exceeds float32 after {self.name or type(self).__name__}"
+      row = f"row {bad[0]} (from 0) exceeds float32 after {label_of(self)}"
       raise CalibrationError(f"embeddings: {row}: it is far from the sentences of the fit", "embeddings")
     return results
 
@@ -248,6 +249,17 @@ class Normalize(Step, methods=("normalize",)):
     """See the base class."""
     del settings, arrays
     return cls()
+
+
+def label_of(step: Step) -> str:
+  """Returns a step's name; of a step without a name, that of its class."""
+  return step.name or type(step).__name__
+
+
+def names_of(steps: Sequence[Step]) -> str | None:
+  """Returns the names of steps, joined by "+"; their classes if they all have none, None for no steps."""
+  names = [step.name for step in steps if step.name] or list(map(label_of, steps))
+  return "+".join(names) or None
 
 
 def output_dim(steps: Sequence[Step], dim: int) -> int:

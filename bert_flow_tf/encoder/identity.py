@@ -26,6 +26,8 @@ from bert_flow_tf.progress import counted
 
 # Kind of the archive of a model without a calibration.
 _KIND = "model"
+# Key of a model's recipe beside the values of its identity in a file; it decides no embedding.
+RECIPE = "recipe"
 # Differences that an error names.
 _SHOWN = 3
 # Types of the JSON values that are no settings.
@@ -257,15 +259,16 @@ def has_identity(folder: str | os.PathLike) -> bool:
   return archive.is_in(folder, _KIND)
 
 
-def save_identity(identity: EncoderIdentity, folder: str | os.PathLike) -> None:
-  """Writes an identity alone into a folder; a calibration's file holds the identity of its encoder itself."""
-  archive.write(folder, _KIND, {"encoder": identity.to_dict()}, {})
+def save_identity(encoder: Json, folder: str | os.PathLike) -> None:
+  """Writes the values of an identity alone into a folder; a calibration's file holds those of its encoder itself."""
+  archive.write(folder, _KIND, {"encoder": encoder}, {})
 
 
-def load_identity(folder: str | os.PathLike) -> EncoderIdentity:
-  """Returns the identity that `save_identity` wrote."""
+def load_identity(folder: str | os.PathLike) -> tuple[EncoderIdentity, object]:
+  """Returns the identity that `save_identity` wrote, and the value of `RECIPE`, None without one."""
   with archive.opened(folder, _KIND, EncoderError) as (settings, _):
-    return EncoderIdentity.from_dict(settings["encoder"], f"folder={folder}")
+    encoder = settings["encoder"]
+    return EncoderIdentity.from_dict(encoder, f"folder={folder}"), encoder.get(RECIPE)
 
 
 def read_identity(values: Json | None, where: str) -> EncoderIdentity | VectorsIdentity | None:
@@ -297,6 +300,15 @@ def check_encoder(
       different = "; ".join(saved.differences(identity))
       logging.warning("%s: fitted on %s, got %s: %s", where, saved, identity, different)
   check_dim(fitted, identity.name, dim, where, argument)
+
+
+def check_not_first(fitted: Any, before: str, where: str, argument: str | None = None) -> None:
+  """Raises an EncoderError if a calibration, at `where`, that follows the step `before` was fitted on an encoder's."""
+  saved = read_identity(fitted.encoder, where)
+  if isinstance(saved, EncoderIdentity):
+    message = f"{where}: fitted on {saved}, got the output of the step {before}"
+    way = "fit it on that output, by fit_calibration(model.encode(sentences)), or give allow_other_encoder=True"
+    raise EncoderError(f"{message}; {way}", argument)
 
 
 def check_dim(fitted: Any, encoder_name: str, dim: int, where: str, argument: str | None = None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps
+from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps, names_of
 from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.encoder.transformer.number_formats import INT8
@@ -58,7 +58,7 @@ class ServedCalibration:
     first = self._steps[0] if self._steps else None
     self.calibration = first if isinstance(first, Calibration) else None
     self.flow = first if isinstance(first, FlowCalibration) else None
-    self.name = "+".join(filter(None, [step.name for step in steps])) or "none"
+    self.name = names_of(steps) or "none"
     self.variables = [variable for step in steps for variable in step.variables]
     self.trainable_variables = [variable for variable in self.variables if variable.trainable]
     self.sizes = {"dim": dim, "output_dim": output_dim}
@@ -175,6 +175,7 @@ class ServedModel(ServedCalibration):
     width = min(model.max_seq_length, _MAX_WIDTH)
     self._rows_at_once = max(1, _MAX_TOKENS // width)
     self._reads_whole_texts = model.max_seq_length > width
+    self.name = model.calibration_name or "none"
     self.sizes["max_seq_length"] = width
     self.without_text = self._encoder.without_text
     takes_text = not self.without_text

@@ -11,7 +11,10 @@ from bert_flow_tf.calibration.combined import SideBySide
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError, EncoderError
+from bert_flow_tf.integrations.sentence_transformers import revision
+from bert_flow_tf.vectors.model_of_vectors import embedder_values
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
 
@@ -104,17 +107,81 @@ def test_low_dim_may_divide_the_calibrated_embedding_alone(tmp_path):
 def test_a_fit_replaces_the_fitted_steps_and_keeps_the_others(tmp_path):
   encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
   rows = SentenceModel(encoder).encode(TEXTS)
-  mean, sn = make_calibration("mean").fit(rows), make_calibration("sn").fit(rows[:, :4])
-  further = [LowDim(4), sn, Characters(8), Reversed(2.0)]
+  mean = make_calibration("mean").fit(rows)
+  further = [LowDim(4), Reversed(2.0)]
   for fitted in ([], [mean], [Characters(16)], [mean, Characters(16)]):
     for name in ("mean", "characters-32", "sn+characters-32"):
       model = SentenceModel(encoder, [*fitted, *further], low_dim=1)
       changed = model.with_calibration(None)
       model.fit(TEXTS, name)
-      assert model.calibration_name == f"{name}+sn+characters-8+reversed"
-      for kept in (model.steps[-5:], changed.steps):
+      assert model.calibration_name == f"{name}+reversed"
+      for kept in (model.steps[-3:], changed.steps):
         assert list(map(type, kept)) == [*map(type, further), LowDim]
-        assert kept[0] is further[0] and kept[1] is sn
+        assert list(kept[:2]) == further
+
+
+def test_a_fit_does_not_change_what_a_later_calibration_gets(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  whitening = make_calibration("whitening-3").fit(SentenceModel(encoder, [Normalize()]).encode(TEXTS))
+  mean = make_calibration("mean").fit(SentenceModel(encoder).encode(TEXTS))
+  model = SentenceModel(encoder, [Normalize(), whitening])
+  for change in (lambda: model.fit(TEXTS, "mean"), lambda: model.with_calibration(mean)):
+    with rejected(ConfigError, "steps", match="whitening-3"):
+      change()
+  assert model.with_calibration(None).steps == model.steps == (model.steps[0], whitening)
+  with rejected(ConfigError, "steps", match="whitening-3"):
+    SentenceModel(encoder, [mean, Normalize(), whitening]).with_calibration(None)
+
+
+def test_a_fit_gives_no_second_characters(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  first = SentenceModel(encoder, steps=[Characters(16)]).fit(TEXTS, "mean+characters-16")
+  assert first.calibration_name == "mean+characters-16" and first.output_dim == encoder.dim() + 16
+  later = SentenceModel(encoder, [Normalize(), Characters(16)])
+  for change in (lambda: later.fit(TEXTS, "mean+characters-8"), lambda: later.with_calibration(None, characters=16)):
+    with rejected(ConfigError, "steps", match="characters-16"):
+      change()
+  later.fit(TEXTS, "mean").save(tmp_path / "model")
+  loaded = SentenceModel.load(tmp_path / "model")
+  assert list(map(type, loaded.steps)) == [type(first.calibration), Normalize, Characters]
+  np.testing.assert_array_equal(loaded.encode(TEXTS), later.encode(TEXTS))
+
+
+def test_a_calibration_of_an_encoder_comes_first(tmp_path):
+  """It was fitted on embeddings, not on what another step gives, although the dimensions are equal."""
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  fitted = SentenceModel(encoder).fit(TEXTS, "sn").calibration
+  for before in (Characters(encoder.dim()), Normalize()):
+    with rejected(EncoderError, "calibration", match="fit_calibration"):
+      SentenceModel(encoder, [before, fitted])
+    allowed = SentenceModel(encoder, [before, fitted], allow_other_encoder=True)
+    allowed.save(tmp_path / "model")
+    loaded = SentenceModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.encode(TEXTS), allowed.encode(TEXTS))
+
+
+class Unnamed(Reversed, methods=("unnamed",)):
+  name = None
+
+  def contents(self):
+    return {"method": "unnamed"}, {"factor": np.float32(self.factor)}
+
+
+def test_a_step_without_a_name_is_there(tmp_path):
+  encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
+  bare = SentenceModel(encoder)
+  assert bare.calibration_name is None and SentenceModel(encoder, low_dim=2).calibration_name is None
+  for step in (Unnamed(2.0), LowDim(2), Normalize()):
+    model = SentenceModel(encoder, steps=[step])
+    assert model.calibration_name == type(step).__name__ and type(step).__name__ in repr(model)
+    assert embedder_values(model) != embedder_values(bare) and revision(model) != revision(bare)
+    model.save(tmp_path / "model")
+    loaded = SentenceModel.load(tmp_path / "model")
+    assert embedder_values(loaded) == embedder_values(model)
+    with rejected(ConfigError, None, match=f"has the step {type(step).__name__}"):
+      load_calibration(tmp_path / "model")
+    mixed = SentenceModel(encoder, steps=[make_calibration("mean").fit(bare.encode(TEXTS)), step])
+    assert mixed.calibration_name == "mean"
 
 
 def test_steps_are_given_in_several_forms(tmp_path):
