@@ -13,7 +13,7 @@ from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_features, check_release
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
-from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.io.checks import as_array, check_rows, is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
@@ -249,7 +249,7 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     {k: Spearman x 100} of every k below the rank of the fit; NaN where it is not defined.
     """
     a, b = check_rows(embeddings_a, self.dim), check_rows(embeddings_b, self.dim)
-    gold = np.asarray(gold, np.float64)
+    gold = as_array(gold, "gold", dtype=np.float64, expected="[n]")
     if not (a.shape[:1] == b.shape[:1] == gold.shape):
       shapes = f"shape {list(gold.shape)} for {len(a)} and {len(b)}"
       raise CalibrationError(f"gold: expected as many scores as embeddings, got {shapes}", "gold")

@@ -7,7 +7,9 @@ from typing import TypeVar
 import numpy as np
 from absl import logging
 
+from bert_flow_tf.errors import DataError
 from bert_flow_tf.evaluation.metrics import normalized
+from bert_flow_tf.io.checks import as_array
 
 # Most rows of `sample`.
 _ROWS = 4096
@@ -31,7 +33,7 @@ def isoscore(points: np.ndarray) -> float:
   # Algorithm 1 of Rudman, Gillman, Rayne and Eickhoff 2022, without its principal axes, as rotations do not change it:
   # (k - 1) / (dim - 1) with k = (sum of variances)^2 / (sum of squared variances) = trace(C)^2 / |C|^2, for the
   # covariance matrix C with its Frobenius norm. Scores of different n are comparable only if n is much larger than dim.
-  points = np.asarray(points, np.float64)
+  points = as_array(points, "points", DataError, np.float64)
   n, dim = points.shape
   if n < 2 or dim < 2:
     return math.nan
@@ -48,7 +50,7 @@ def isoscore(points: np.ndarray) -> float:
 
 def singular_spectrum(points: np.ndarray) -> np.ndarray:
   """Returns the singular values of points [n, dim] by the largest, falling, [min(n, dim)]; NaN if all points are 0."""
-  values = np.linalg.svd(np.asarray(points, np.float64), compute_uv=False)
+  values = np.linalg.svd(as_array(points, "points", DataError, np.float64), compute_uv=False)
   if not values.size or values[0] > 0:
     return values / values[:1]
   return np.full_like(values, np.nan)
@@ -56,7 +58,7 @@ def singular_spectrum(points: np.ndarray) -> np.ndarray:
 
 def spread(embeddings: np.ndarray) -> dict[str, float]:
   """Returns mean cosine of two rows, and k / dim as in `isoscore`, of a `sample` of embeddings [n, dim]; x 100."""
-  rows = np.asarray(sample(embeddings), np.float64)
+  rows = as_array(sample(embeddings), error=DataError, dtype=np.float64)
   n, dim = rows.shape
   cosine = math.nan
   if n > 1:
@@ -73,7 +75,7 @@ def sample(embeddings: Rows) -> Rows:
 
 def has_cone(embeddings: np.ndarray) -> bool:
   """Returns whether embeddings [n, dim] lie in a narrow cone or in few directions, or are too few to tell."""
-  rows = np.asarray(sample(embeddings), np.float64)
+  rows = as_array(sample(embeddings), error=DataError, dtype=np.float64)
   n, dim = rows.shape
   measures = spread(rows)
   is_narrow = measures["cosine_of_random_pairs"] >= _COSINE_WITHOUT_CONE
@@ -87,7 +89,7 @@ def log_cone(embeddings: np.ndarray, for_similarity: bool = False) -> dict[str, 
   `for_similarity`: whether the encoder was trained for similarity. A small BERT that a user trained, and means of word
   embeddings, have no cone even where a calibration helps: they get no warning.
   """
-  rows = np.asarray(sample(embeddings), np.float64)
+  rows = as_array(sample(embeddings), error=DataError, dtype=np.float64)
   values = spread(rows)
   measures: dict[str, float | str] = {**values}
   cosine, ratio = values["cosine_of_random_pairs"] / 100, values["participation_ratio"] / 100

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.io.checks import as_array
 from bert_flow_tf.progress import counted
 
 # Less than float32's rounding around 1; only a vector of zeros is shorter.
@@ -23,7 +24,7 @@ def cosine_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
   Pairs whose rows are equal but for rounding have the cosine 1, so that identical sentences tie in every ranking.
   """
-  a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+  a, b = as_array(a, error=DataError, dtype=np.float64), as_array(b, error=DataError, dtype=np.float64)
   with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
     cosines = np.sum(a * b, axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
   return tied_at_1(cosines)

@@ -20,6 +20,7 @@ from bert_flow_tf.flow.keras import (
   track_parts,
 )
 from bert_flow_tf.flow.named_weights import NamedWeight
+from bert_flow_tf.io.checks import as_array
 
 if TYPE_CHECKING:  # a fit needs only `forward_and_log_det`, and TensorFlow Probability takes a second to import
   import tensorflow_probability as tfp
@@ -156,6 +157,8 @@ def _revived(cls, config, shape, trainable, weights):
 
 def _as_tensor(values, dtype):
   """Returns numbers as a tensor of a dtype; raises FlowError if they are none."""
+  if isinstance(values, np.ma.MaskedArray):
+    values = as_array(values, error=FlowError)
   try:
     return tf.cast(values, dtype)
   except (TypeError, ValueError, tf.errors.OpError) as error:

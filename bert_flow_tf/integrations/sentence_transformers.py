@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
-from bert_flow_tf.io.checks import check_assignment, check_sentence_transformers
+from bert_flow_tf.io.checks import as_array, check_assignment, check_sentence_transformers
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import either_name
 
@@ -196,10 +196,9 @@ class SentenceTransformersAdapter:
 def _rows_of(embeddings):
   """Returns embeddings as float64 [n, dim]; DataError for texts."""
   try:
-    return np.atleast_2d(np.asarray(embeddings, np.float64))
-  except (TypeError, ValueError) as error:
-    message = f"embeddings: expected numbers [n, dim], as encode returns them ({error}); SentenceModel.similarity"
-    raise DataError(f"{message} takes texts", argument="embeddings") from error
+    return np.atleast_2d(as_array(embeddings, error=DataError, dtype=np.float64))
+  except DataError as error:
+    raise DataError(f"{error}, as encode returns them; SentenceModel.similarity takes texts", "embeddings") from error
 
 
 class EvaluationMetrics:

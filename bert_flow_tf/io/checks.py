@@ -4,8 +4,9 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
-from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError
+from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, one_line
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Rows converted to float64 at a time: 8192 rows of 1024 dimensions are 64 MiB.
@@ -75,6 +76,31 @@ def check_counts(**values: object) -> None:
       raise ConfigError(f"{name}={value}: expected a positive integer", argument=name)
 
 
+def as_array(
+  values: object,
+  name: str = "embeddings",
+  error: type[BertFlowError] = CalibrationError,
+  dtype: npt.DTypeLike = None,
+  expected: str = "[n, dim]",
+) -> np.ndarray:
+  """Returns an array, or the array of lists of numbers or of rows; raises `error` where they make none."""
+  parts = [values]
+  if isinstance(values, list | tuple):
+    parts += values
+  if any(np.ma.is_masked(part) for part in parts if isinstance(part, np.ma.MaskedArray)):
+    raise error(f"{name}: a masked array has missing numbers; fill them, or leave out their rows", name)
+  try:
+    array = np.asarray(values)
+    if array.dtype == object and array.ndim == 1:  # a column of pandas or Arrow, whose cells are rows
+      array = np.asarray(array.tolist())
+    return np.asarray(array, dtype)
+  except (TypeError, ValueError) as reason:
+    described = f"expected numbers of shape {expected}, but {one_line(reason)}"
+    if "inhomogeneous" in str(reason):
+      described = f"expected numbers of shape {expected}, got rows of different lengths"
+    raise error(f"{name}: {described}", name) from reason
+
+
 def check_rows(
   embeddings: object,
   dim: int | None = None,
@@ -83,12 +109,7 @@ def check_rows(
 ) -> np.ndarray:
   """Returns embeddings as an array [n, dim] of finite real numbers in the range of float32; else raises `error`."""
   expected = f"[n, {dim or 'dim'}]"
-  if isinstance(embeddings, np.ma.MaskedArray):
-    raise error(f"{name}: a masked array has missing numbers; fill them, or leave out their rows", name)
-  try:
-    rows = np.asarray(embeddings)
-  except (TypeError, ValueError) as reason:
-    raise error(f"{name}: expected numbers of shape {expected}, but {reason}", name) from reason
+  rows = as_array(embeddings, name, error, expected=expected)
   if rows.dtype.kind not in "fiu":
     raise error(f"{name}: expected real numbers of shape {expected}, got type {rows.dtype}", name)
   if rows.ndim != 2 or not rows.shape[1] or dim not in (None, rows.shape[1]):

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
@@ -16,7 +17,7 @@ from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 
 @either_name
 def fit_calibration(
-  vectors: np.ndarray | tuple[np.ndarray, np.ndarray] | list[np.ndarray],
+  vectors: npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | list[np.ndarray],
   calibration: str = FLOW,
   vectors_of: str | None = None,
   *,
@@ -33,9 +34,10 @@ def fit_calibration(
       calibrated = load_calibration("whitening").transform(np.load("b.npy"))  # float32 [n, 128]
 
   Args:
-    vectors: numbers [n, dim]; or a tuple of two such arrays, the two sides of n pairs; or a list of arrays, such as
-      memory-mapped files, which are read in parts. The flow's loss is a mean over pairs, but does not compare their
-      sides: without pairs it takes rows 0 and 1, 2 and 3, ... and leaves out the last row of an odd number.
+    vectors: numbers [n, dim], an array or a list of rows; or a tuple of two such arrays, the two sides of n pairs; or a
+      list of arrays, such as memory-mapped files, which are read in parts. The flow's loss is a mean over pairs, but
+      does not compare their sides: without pairs it takes rows 0 and 1, 2 and 3, ... and leaves out the last row of an
+      odd number.
     calibration: a name that `parse_calibration` reads: "flow", "whitening-128", "flow+soft-whitening", ...
     vectors_of: description of the vectors, any text; saved with the calibration.
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose

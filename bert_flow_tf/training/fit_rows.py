@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
-from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.checks import as_array, check_rows
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout, VectorPairs
 
@@ -143,18 +143,25 @@ class FitVectors:
   """Vectors of any program that a calibration is fitted on.
 
   Args:
-    vectors: numbers [n, dim]; a tuple of two such arrays, the sides of pairs; or a list of arrays, read in parts.
+    vectors: numbers [n, dim], an array or rows; a tuple of two such arrays, the sides of pairs; or a list of arrays,
+      read in parts.
     vectors_of: description of the vectors, or None.
     dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
   """
 
   def __init__(self, vectors: Any, *, vectors_of: str | None = None, dev: Dev | None = None) -> None:
     self.key = object()
-    if isinstance(vectors, tuple):
-      shapes = [np.shape(side) for side in vectors]
+    self._vectors: Any
+    if not _is_of_arrays(vectors):
+      self._vectors = as_array(vectors, "vectors")
+    elif isinstance(vectors, tuple):
+      self._vectors = tuple(as_array(side, "vectors") for side in vectors)
+      shapes = [list(side.shape) for side in self._vectors]
       if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2:
         raise CalibrationError(f"vectors: a tuple of shapes {shapes}, expected two sides of pairs, [n, dim]", "vectors")
-    self._vectors, self._dev = vectors, dev
+    else:
+      self._vectors = [as_array(part, "vectors") for part in vectors]
+    self._dev = dev
     self.identity = None if vectors_of is None else VectorsIdentity(vectors_of).to_dict()
 
   @property
@@ -193,6 +200,16 @@ class FitVectors:
     rows = check_rows(vectors)
     even = len(rows) // 2 * 2
     return EmbeddingPairs(rows[0:even:2], rows[1:even:2])
+
+
+def _is_of_arrays(vectors):
+  """Returns whether vectors are a tuple or list of arrays [n, dim], not of rows."""
+  if not isinstance(vectors, tuple | list) or not len(vectors):
+    return False
+  first = vectors[0]
+  if isinstance(first, tuple | list):
+    return bool(first) and np.ndim(first[0]) > 0
+  return np.ndim(first) > 1
 
 
 def _embedding_pairs(

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.io.checks import as_array, check_counts
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows, nearest
 
@@ -136,7 +136,8 @@ def search_embeddings(
   check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   array = checked_unit_rows(corpus_embeddings, "corpus_embeddings")
   corpus = UnitRows([array], array.shape[1], is_unit=True)
-  queries = checked_unit_rows(np.atleast_2d(np.asarray(query_embeddings)), "query_embeddings", corpus.dim)
+  array = np.atleast_2d(as_array(query_embeddings, "query_embeddings"))
+  queries = checked_unit_rows(array, "query_embeddings", corpus.dim)
   return search_rows(queries, corpus, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
 
 

@@ -10,7 +10,7 @@ from absl import logging
 
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.checks import check_counts, check_rows
+from bert_flow_tf.io.checks import as_array, check_counts, check_rows
 from bert_flow_tf.io.files import Json, check_path, owned, replaced_folder, writing
 from bert_flow_tf.progress import Progress, counted, either_name
 from bert_flow_tf.vectors.index_folder import INDEX, IndexFolder, key_of
@@ -105,7 +105,7 @@ class SentenceIndex:
       ConfigError: top_k is not positive.
     """
     check_counts(top_k=top_k)
-    array = np.atleast_2d(np.asarray(query_embeddings))
+    array = np.atleast_2d(as_array(query_embeddings, "query_embeddings"))
     return self._lists.search(checked_unit_rows(array, "query_embeddings", self._rows.dim), self._rows, top_k)
 
   def check_model(self, model: "SentenceModel") -> None:

@@ -23,12 +23,36 @@ from tests.testing import rejected
     [[1.0, 2.0], [1.0, 2.0], [0.0, -np.inf]],
     [[1e39, 2.0]],
     np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 2.0),
+    list(np.ma.masked_equal([[1.0, 2.0], [3.0, 4.0]], 2.0)),
   ],
 )
 @pytest.mark.parametrize("error", [CalibrationError, FlowError])
 def test_rejected_rows(embeddings, error):
   with rejected(error, "embeddings"):
     check_rows(embeddings, error=error)
+
+
+def test_forms_of_the_same_rows():
+  rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+  cells = np.empty(4, object)  # as of a column of pandas
+  cells[:] = rows.tolist()
+  for form in (rows.tolist(), tuple(map(tuple, rows.tolist())), list(rows), tuple(rows), cells):
+    np.testing.assert_array_equal(check_rows(form), rows)
+  for form in (
+    np.ma.masked_array(rows),
+    np.ma.masked_array(rows, mask=np.zeros([4, 3])),
+    list(np.ma.masked_array(rows)),
+  ):
+    checked = check_rows(form)
+    assert type(checked) is np.ndarray
+    np.testing.assert_array_equal(checked, rows)
+
+
+def test_what_is_wrong_with_rows_is_said_in_a_sentence():
+  with rejected(CalibrationError, "embeddings", "got rows of different lengths$"):
+    check_rows([[1.0, 2.0], [1.0]])
+  with rejected(CalibrationError, "embeddings", "missing numbers"):
+    check_rows(np.ma.masked_equal([[1.0, 2.0]], 2.0))
 
 
 def test_bad_row_of_a_later_chunk(monkeypatch):

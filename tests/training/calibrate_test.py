@@ -52,6 +52,41 @@ def test_a_row_that_alone_counts_is_named(lines, parts):
   assert not lines
 
 
+@pytest.mark.parametrize("method", ["whitening", "flow"])
+def test_vectors_in_several_forms(method):
+  u = cone(40, 8)
+  settings = {"num_train_epochs": 1, "train_batch_size": 8, **FLOW} if method == "flow" else {}
+  expected = fit_calibration(u, method, **settings).transform(u)
+  sides = u[::2], u[1::2]  # the pairs of a flow, which takes neighbors of plain rows
+  forms = {
+    "list of lists": u.tolist(),
+    "tuple of tuples": tuple(map(tuple, u.tolist())),
+    "list of rows": list(u),
+    "tuple of rows": tuple(u),
+    "masked array": np.ma.masked_array(u),
+    "parts": [u[:15], u[15:]],
+    "parts of lists": [u[:15].tolist(), u[15:].tolist()],
+    "parts of rows": [list(u[:15]), list(u[15:])],
+    "sides": sides,
+    "sides of lists": tuple(side.tolist() for side in sides),
+    "sides of masked arrays": tuple(map(np.ma.masked_array, sides)),
+  }
+  for form, vectors in forms.items():
+    fitted = fit_calibration(vectors, method, **settings)
+    np.testing.assert_allclose(fitted.transform(u.tolist()), expected, atol=1e-3, err_msg=form)
+
+
+@pytest.mark.parametrize("method", ["whitening", "flow"])
+def test_vectors_with_missing_numbers(method):
+  u = cone(40, 8)
+  masked = np.ma.masked_where(u == u[3, 3], u)
+  ragged = [*u.tolist(), [1.0]]
+  wrong = [masked, list(masked), [masked[:9], masked[9:]], (masked[:20], masked[20:]), ragged, (u.tolist(), ragged), []]
+  for vectors in wrong:
+    with pytest.raises(CalibrationError, match=r"^(vectors|embeddings): .*(missing|different lengths|expected shape)"):
+      fit_calibration(vectors, method)
+
+
 def test_passes_by_the_number_of_pairs(lines):
   fit_calibration(cone(4000, 8), "flow", flow_learning_rate=0.01, **FLOW)
   assert "flow: 4 epochs over 2000 pairs" in lines
@@ -60,10 +95,10 @@ def test_passes_by_the_number_of_pairs(lines):
 @pytest.mark.parametrize(
   ("vectors", "argument"),
   [
-    (np.ma.masked_greater(cone(60, 8), 2.0), "embeddings"),
+    (np.ma.masked_greater(cone(60, 8), 2.0), "vectors"),
     ((cone(9, 8), cone(9, 4)), "vectors"),
     ((cone(9, 8), cone(9, 8), cone(9, 8)), "vectors"),
-    (list(cone(9, 8)), "embeddings"),
+    ([cone(9, 8), cone(9, 4)], "embeddings"),
     ([cone(1, 8)], "embeddings"),
   ],
 )

@@ -23,6 +23,20 @@ def test_search_is_a_comparison_of_all_pairs(chunks, top_k):
   assert all(len(set(of_query)) == min(top_k, 60) for of_query in rows.tolist())
 
 
+def test_queries_and_corpus_as_lists():
+  queries, corpus = embeddings(5, seed=1), embeddings(60)
+  expected = search_embeddings(queries, corpus, 3)
+  for form in (np.ndarray.tolist, list, np.ma.masked_array):
+    found = search_embeddings(form(queries), form(corpus), 3)
+    np.testing.assert_array_equal(found.rows, expected.rows)
+  masked = np.ma.masked_where(queries == queries[0, 0], queries)
+  for wrong in (masked, list(masked), [[1.0, 2.0], [3.0]]):
+    with rejected(CalibrationError, "query_embeddings"):
+      search_embeddings(wrong, corpus)
+    with rejected(CalibrationError, "corpus_embeddings"):
+      search_embeddings(queries, wrong)
+
+
 def test_no_array_of_all_pairs():
   rows = np.random.default_rng(0).normal(size=[5000, 16]).astype(np.float32)
   tracemalloc.start()
