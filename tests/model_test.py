@@ -14,7 +14,7 @@ from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError
+from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
@@ -142,6 +142,31 @@ def test_fit_of_a_flow(encoder, tmp_path):
   loaded = SentenceModel.load(tmp_path / "flow")
   assert loaded.identity == model.identity and loaded.calibration.name == "flow"
   np.testing.assert_array_equal(loaded.encode(SENTENCES), model.encode(SENTENCES))
+
+
+def test_a_fit_that_is_not_resumed_names_what_differs(encoder, tmp_path):
+  config = FlowConfig(n_levels=1, depth=1, coupling_width=8)
+  settings = {"flow_model_config": config, "train_batch_size": 4, "show_progress": False, "folder": tmp_path}
+  SentenceModel(encoder).fit(SENTENCES, **settings)
+  name = encoder.name
+  others = {
+    r"\(max_seq_length 16, now 5\)": (SentenceModel(encoder, max_seq_length=5), {}),
+    r"\(precision float32, now bfloat16\)": (SentenceModel.from_pretrained(name, precision="bfloat16"), {}),
+    r"\(token_weights uniform, now idf-0.75; ": (SentenceModel.from_pretrained(name, token_weights="idf"), {}),
+    r"\(prompt , now a ;": (SentenceModel.from_pretrained(name, prompt="a "), {}),
+    r"\(encoder_dropout False, now True\)": (SentenceModel(encoder), {"encoder_dropout": True}),
+    r"\(pooling .*, now \['cls'\]; flow.seed 1234, now 2;": (
+      SentenceModel(encoder, sentence_embedding_type="cls"),
+      {"seed": 2},
+    ),
+    r"\(flow.seed 1234, now 2; seed 1234, now 2\)": (SentenceModel(encoder), {"seed": 2}),
+    r"\(data .*\(data stands for sentences and versions\)": (SentenceModel(encoder), {"sentences": SENTENCES[::-1]}),
+  }
+  for difference, (other, changes) in others.items():
+    with pytest.raises(TrainingError, match=difference):
+      other.fit(**{"sentences": SENTENCES, **settings, **changes})
+  low = SentenceModel(encoder, low_dim=3).fit(SENTENCES, **settings)
+  assert low.flow_fit.first_step == low.flow_fit.steps
 
 
 def test_k_is_chosen_on_dev(encoder):

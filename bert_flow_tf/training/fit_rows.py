@@ -106,6 +106,14 @@ class FitSentences:
 
   def flow_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs | SentencePairsWithDropout:
     """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
+    source = self._flow_pairs(pairs_seen)
+    values = self._identity.deciding()
+    del values["low_dim"]  # comes after the flow
+    has_dropout = isinstance(source, SentencePairsWithDropout)
+    source.data_of = {**values, "prompt": self._identity.settings.prompt, "encoder_dropout": has_dropout}
+    return source
+
+  def _flow_pairs(self, pairs_seen):
     pairs = self.pairs
     if self._encoder_dropout and isinstance(self._encoder, SentenceEncoder):
       arguments = self._identity.settings.pooling_arguments()

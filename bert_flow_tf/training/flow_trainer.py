@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
-from bert_flow_tf.training.loop import LoopResult, TrainingLoop
+from bert_flow_tf.training.loop import DATA_OF, LoopResult, TrainingLoop
 from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
 from bert_flow_tf.training.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.training.settings import FlowSettings
@@ -125,6 +125,7 @@ class Trainer:
       "shuffle": shuffle,
       "pairs": len(source),
       "data": source.fingerprint() if is_compared else None,
+      DATA_OF: source.data_of,
     }
     return TrainingLoop(
       losses=["loss_bits_per_dim"],

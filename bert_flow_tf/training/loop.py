@@ -22,6 +22,10 @@ from bert_flow_tf.progress import Progress
 from bert_flow_tf.training import workers
 
 IDENTITY_FILE = "fit.json"
+# Key of an identity: values that explain a difference of its checksum `data`, and are not compared themselves.
+DATA_OF = "data_of"
+# Differences of these values that an error names.
+_SHOWN = 4
 # Number of checkpoints that are kept.
 KEEP = 2
 
@@ -191,13 +195,25 @@ def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
   try:
     saved = files.read_json(file)
     saved = {name: saved.get(name) for name in identity}
+    data_of = dict(saved.pop(DATA_OF, None) or {})
   except (OSError, ValueError, AttributeError) as error:
     raise TrainingError(f"{where}: {file.name} cannot be used ({error}); remove the folder to start again") from error
-  changed = differences(saved, json.loads(json.dumps(identity)))
+  current = json.loads(json.dumps(identity))
+  current_data_of = current.pop(DATA_OF, None) or {}
+  changed = differences(saved, current)
   if changed:
     meaning = ""
-    if any(text.startswith("data ") for text in changed):
+    if saved.get("data") != current.get("data"):
       meaning = " (data stands for encoder, pooling, sentences and versions)"
+      reasons = []
+      if data_of and current_data_of:
+        meaning = " (data stands for sentences and versions)"
+        reasons = differences(data_of, current_data_of)
+      if reasons:
+        # Another encoder differs in much, because its weights do.
+        reasons.sort(key=lambda line: not line.startswith("weights_sha256"))
+        changed = reasons[:_SHOWN] + [line for line in changed if not line.startswith("data ")]
+        meaning = ""
     message = f"{where} belongs to another fit ({'; '.join(changed)}): choose another folder, or remove this one"
     raise TrainingError(message + meaning)
   return True

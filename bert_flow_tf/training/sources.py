@@ -11,6 +11,7 @@ from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import TrainingError
 from bert_flow_tf.io.checks import check_rows
+from bert_flow_tf.io.files import Json
 from bert_flow_tf.training.pipeline import TokenPairs
 
 # Rows read at once for the checksum of vectors on disk.
@@ -22,7 +23,12 @@ class EmbeddingPairs:
 
   `fingerprint` identifies the data when a fit is resumed; None for a checksum of the embeddings. If a and b hold only
   the pairs that the fit uses, `numbers`, int [n], are their indices among `num_pairs` pairs (`Trainer.pairs_seen`).
+
+  Attributes:
+    data_of: JSON values of the encoder, which explain another fingerprint; None if they are unknown.
   """
+
+  data_of: Json | None = None
 
   def __init__(
     self,
@@ -90,6 +96,7 @@ class ScaledPairs(EmbeddingPairs):
 
   def __init__(self, source: EmbeddingPairs) -> None:
     self._source, self.scale = source, Scale.of(source.moments())
+    self.data_of = source.data_of
 
   def __len__(self) -> int:
     return len(self._source)
@@ -123,10 +130,13 @@ class VectorPairs(EmbeddingPairs):
 
   def fingerprint(self) -> str:
     """Returns the hexadecimal SHA-256 of the vectors."""
+    # That of the same pairs in memory: all first rows, then all second ones.
     digest = hashlib.sha256(repr((len(self), self.dim)).encode())
-    for array in self._arrays:
-      for start in range(0, len(array), _ROWS):
-        digest.update(np.ascontiguousarray(array[start : start + _ROWS], np.float32).data)
+    for side in (0, 1):
+      for array, border in zip(self._arrays, self._starts[:-1].tolist(), strict=True):
+        rows = array[(side - border) % 2 : max(0, 2 * len(self) - border) : 2]
+        for start in range(0, len(rows), _ROWS):
+          digest.update(np.ascontiguousarray(rows[start : start + _ROWS], np.float32).data)
     return digest.hexdigest()
 
   def deviation(self) -> float:
@@ -169,7 +179,9 @@ def _deviation(rows):
 
 
 class SentencePairsWithDropout:
-  """Pairs that are embedded in each step with BERT's dropout, as in the published code."""
+  """Pairs that are embedded in each step with BERT's dropout, as in the published code; for `data_of` see above."""
+
+  data_of: Json | None = None
 
   def __init__(
     self,

@@ -8,7 +8,7 @@ from scipy import stats
 from bert_flow_tf import FlowConfig, SentenceModel, fit_calibration, load_calibration
 from bert_flow_tf.calibration.names import AUTO_CANDIDATES, make_calibration
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
+from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, TrainingError
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.evaluation.mixtures import make_mixtures
 from bert_flow_tf.training.choice import choose_calibration
@@ -74,6 +74,15 @@ def test_vectors_in_several_forms(method):
   for form, vectors in forms.items():
     fitted = fit_calibration(vectors, method, **settings)
     np.testing.assert_allclose(fitted.transform(u.tolist()), expected, atol=1e-3, err_msg=form)
+
+
+def test_a_fit_of_the_same_vectors_in_another_form_is_resumed(tmp_path):
+  u, settings = cone(41, 8), {"num_train_epochs": 1, "train_batch_size": 4, "folder": tmp_path, **FLOW}
+  expected = fit_calibration(u, "flow", **settings).transform(u)
+  for form in (u.tolist(), [u[:15], u[15:16], u[16:]], (u[:40:2], u[1:40:2])):
+    np.testing.assert_array_equal(fit_calibration(form, "flow", **settings).transform(u), expected)
+  with pytest.raises(TrainingError, match="another fit"):
+    fit_calibration([u[:15], u[15:] + 1], "flow", **settings)
 
 
 @pytest.mark.parametrize("method", ["whitening", "flow"])
