@@ -86,16 +86,19 @@ def _sn_natsv(moments: Moments, k: int) -> Affine:
 
 
 def _varying_directions(name: str, moments: Moments, k: int | None) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the covariance's eigenvalues [rank] and eigenvectors [dim, rank]; logs a rank below the dimensions."""
+  """Returns the covariance's eigenvalues [rank] and eigenvectors [dim, rank].
+
+  Logs a rank below the dimensions, unless the first k directions are kept alone.
+  """
   values, vectors = moments.directions
   moments.check_varying(values)
   rank = len(values)
   description = f"the covariance of {counted(moments.count, 'sentence')} in {moments.dim} dimensions has rank {rank}"
   if (k or rank) > rank:
     raise CalibrationError(f"k={k}: {description}; expected at most the rank, or more and other sentences", "k")
-  if rank < moments.dim:
+  if rank < moments.dim and k is None:
     dropped = f"{counted(moments.dim - rank, 'direction')} without variance"
-    if name == "whitening" and k is None and rank == moments.count - 1:
+    if name == "whitening" and rank == moments.count - 1:
       dropped += "; with so few sentences, all become equally different"
     logging.warning("%s: %s; dropped: %s", name, description, dropped)
   return values, vectors

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import tf_variables
-from bert_flow_tf.training.loop import DATA_OF, LoopResult, TrainingLoop
+from bert_flow_tf.training.loop import DATA_OF, LoopResult, TrainingLoop, trace
 from bert_flow_tf.training.optimizer import AdamWeightDecay, num_steps
 from bert_flow_tf.training.pipeline import ORDER, batched, pair_order
 from bert_flow_tf.training.settings import FlowSettings
@@ -103,6 +103,8 @@ class Trainer:
       batches = distribute_batches(self._strategy, source, order, self._settings.train_batch_size, loop.step)
       advance = self._advance(source, total)
       iterator, seed = iter(batches), tf.constant(self._seed, tf.int32)
+      if loop.step < total:
+        trace(advance, iterator, seed, tf.constant(0, tf.int64), tf.constant(0, tf.int64))
 
       def make_steps(step, count):
         return advance(iterator, seed, tf.constant(step, tf.int64), tf.constant(count, tf.int64)).numpy()

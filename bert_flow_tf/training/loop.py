@@ -187,6 +187,15 @@ class TrainingLoop:
     raise TrainingError(f"training stopped: {reason} at step {step + row + 1}; {kept}; lower {self._rates}")
 
 
+def trace(function: Any, *arguments: object) -> None:
+  """Traces a `tf.function` for arguments before it is called with them.
+
+  TensorFlow warns of retracing where the fifth function of one place is traced by a call: a process may train more.
+  """
+  if not tf.config.functions_run_eagerly():
+    function.get_concrete_function(*arguments)
+
+
 def check_claim(folder: str | os.PathLike, identity: Mapping[str, Any]) -> bool:
   """Returns whether a folder has a training's identity; raises TrainingError if it has a different one."""
   file, where = pathlib.Path(folder, IDENTITY_FILE), f"checkpoint folder {folder}"

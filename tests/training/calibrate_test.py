@@ -96,6 +96,14 @@ def test_vectors_with_missing_numbers(method):
       fit_calibration(vectors, method)
 
 
+def test_many_flows_in_a_process_are_no_reason_for_a_warning(caplog):
+  """TensorFlow warns of retracing from the fifth function of one place that a call traces."""
+  settings = {"num_train_epochs": 1, "train_batch_size": 8, **FLOW}
+  for seed in range(6):
+    fit_calibration(cone(40, 8), "flow", seed=seed, **settings)
+  assert "retracing" not in caplog.text
+
+
 def test_passes_by_the_number_of_pairs(lines):
   fit_calibration(cone(4000, 8), "flow", flow_learning_rate=0.01, **FLOW)
   assert "flow: 4 epochs over 2000 pairs" in lines

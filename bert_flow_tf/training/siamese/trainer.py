@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import named_values
-from bert_flow_tf.training.loop import LoopResult, TrainingLoop
+from bert_flow_tf.training.loop import LoopResult, TrainingLoop, trace
 from bert_flow_tf.training.optimizer import AdamWeightDecay, WarmUpLinearDecay, num_steps, num_warmup_steps
 from bert_flow_tf.training.pipeline import ORDER, batched, pair_order, published_order
 from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
@@ -88,6 +88,8 @@ class SiameseTrainer:
     loop.restore(lambda: self._initialize_flow(source, order))
     advance = self._compiled_advance(source, groups, optimizers)
     iterator = iter(distribute_batches(self._strategy, source, order, settings.train_batch_size, loop.step))
+    if loop.step < total:
+      trace(advance, iterator, tf.constant(0, tf.int64))
 
     def before_saving(step, losses):
       self._on_checkpoint(step)
