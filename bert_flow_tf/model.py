@@ -24,7 +24,7 @@ from bert_flow_tf.calibration.step import (
   Step,
   apply_to_rows,
   cosines_of_halves,
-  label_of,
+  display_name,
   names_of,
   output_dim,
 )
@@ -134,7 +134,7 @@ class SentenceModel:
         if position == 0:
           check_encoder(step, self._identity, self.dim, where, "calibration", allow_other_encoder)
         elif not allow_other_encoder:
-          check_not_first(step, label_of(given[position - 1]), where, "calibration")
+          check_not_first(step, display_name(given[position - 1]), where, "calibration")
     self._set_steps(given)
 
   def __setattr__(self, name: str, value: Any) -> None:
@@ -488,7 +488,7 @@ class SentenceModel:
 
   def _tokens(self, sentences, n):
     """Returns the token ids of n sentences, a list of int32 arrays [seq_len]; an empty list if no step reads them."""
-    readers = [label_of(step) for step in self.steps if step.reads_tokens]
+    readers = [display_name(step) for step in self.steps if step.reads_tokens]
     if not readers:
       return []
     if len(sentences) != n:

@@ -11,7 +11,7 @@ import numpy as np
 from bert_flow_tf.calibration.characters import CHARACTERS
 from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, joined_contents, split_contents
 from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step, label_of
+from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step, display_name
 from bert_flow_tf.encoder.identity import RECIPE
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.io import archive
@@ -30,7 +30,7 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
   steps, *_ = load_steps(folder)
   if len(steps) == 1 and isinstance(steps[0], Calibration):
     return steps[0]
-  names = " and ".join(label_of(step) for step in steps if not isinstance(step, Calibration))
+  names = " and ".join(display_name(step) for step in steps if not isinstance(step, Calibration))
   reason = f"has the step {names}, which is no calibration of vectors"
   raise ConfigError(f"{folder}: {reason}; use it with its encoder, as SentenceModel.load does")
 

@@ -162,11 +162,11 @@ class Step(abc.ABC):
       outputs = np.asarray(self(Features(rows, ids, lengths)))
       if outputs.shape != results[part].shape:
         shapes = f"gave {list(outputs.shape)}, expected {list(results[part].shape)}, as its output_dim_of says"
-        raise ConfigError(f"steps: {label_of(self)} {shapes}")
+        raise ConfigError(f"steps: {display_name(self)} {shapes}")
       results[part] = outputs
     bad = np.flatnonzero(~np.isfinite(results).all(axis=1))
     if bad.size:
-      row = f"row {bad[0]} (from 0) exceeds float32 after {label_of(self)}"
+      row = f"row {bad[0]} (from 0) exceeds float32 after {display_name(self)}"
       raise CalibrationError(f"embeddings: {row}: it is far from the sentences of the fit", "embeddings")
     return results
 
@@ -251,14 +251,14 @@ class Normalize(Step, methods=("normalize",)):
     return cls()
 
 
-def label_of(step: Step) -> str:
+def display_name(step: Step) -> str:
   """Returns a step's name; of a step without a name, that of its class."""
   return step.name or type(step).__name__
 
 
 def names_of(steps: Sequence[Step]) -> str | None:
   """Returns the names of steps, joined by "+"; their classes if they all have none, None for no steps."""
-  names = [step.name for step in steps if step.name] or list(map(label_of, steps))
+  names = [step.name for step in steps if step.name] or list(map(display_name, steps))
   return "+".join(names) or None
 
 

@@ -80,7 +80,7 @@ def as_array(
   values: object,
   name: str = "embeddings",
   error: type[BertFlowError] = CalibrationError,
-  dtype: npt.DTypeLike = None,
+  dtype: npt.DTypeLike | None = None,
   expected: str = "[n, dim]",
 ) -> np.ndarray:
   """Returns an array, or the array of lists of numbers or of rows; raises `error` where they make none."""
