@@ -14,6 +14,7 @@ from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.errors import CalibrationError, ConfigError, EncoderError
 from bert_flow_tf.integrations.sentence_transformers import revision
+from bert_flow_tf.serving.served_model import ServedModel
 from bert_flow_tf.vectors.model_of_vectors import embedder_values
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
@@ -170,11 +171,13 @@ class Unnamed(Reversed, methods=("unnamed",)):
 def test_a_step_without_a_name_is_there(tmp_path):
   encoder = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny"))).encoder
   bare = SentenceModel(encoder)
-  assert bare.calibration_name is None and SentenceModel(encoder, low_dim=2).calibration_name is None
+  for model in (bare, SentenceModel(encoder, low_dim=2)):
+    assert model.calibration_name is None and ServedModel(model, normalize=False).name == "none"
   for step in (Unnamed(2.0), LowDim(2), Normalize()):
     model = SentenceModel(encoder, steps=[step])
     assert model.calibration_name == type(step).__name__ and type(step).__name__ in repr(model)
     assert embedder_values(model) != embedder_values(bare) and revision(model) != revision(bare)
+    assert ServedModel(model, normalize=False).name == type(step).__name__
     model.save(tmp_path / "model")
     loaded = SentenceModel.load(tmp_path / "model")
     assert embedder_values(loaded) == embedder_values(model)

@@ -104,7 +104,8 @@ def test_new_weights_give_new_results_for_the_same_tensor():
 @pytest.mark.parametrize("call", ["transform", "inverse", "bits_per_dim"])
 def test_wrong_inputs_are_one_line(call):
   flow = Glow(config(n_levels=1, depth=1), 4, seed=0)
-  for wrong in (cone(5, 6), 1.0, [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]]):
+  missing = np.ma.masked_greater(cone(5, 4), 0.0)
+  for wrong in (cone(5, 6), 1.0, [["a"] * 4], tf.constant([["a"] * 4]), None, "abcd", [[1.0], [1.0, 2.0]], missing):
     with rejected(FlowError, "embeddings"):
       getattr(flow, call)(wrong)
 
