@@ -100,7 +100,7 @@ class SiameseParts:
     self.use(encoder, flow)
 
   def _check_weights(self, fitted, encoder, folder):
-    """Raises a ConfigError if flow or classifier of a folder was trained on another encoder; its settings may differ."""
+    """Raises a ConfigError if flow or classifier of a folder was trained on other weights; settings may differ."""
     identity = read_identity(fitted.encoder, f"folder={folder}")
     if isinstance(identity, EncoderIdentity) and identity.weights_sha256 != encoder.weights_checksum:
       message = f"{folder} was trained on {identity}, got the weights of {encoder.name!r}; give model={identity.name}"

@@ -163,7 +163,7 @@ def read_origin(
   try:
     results = checksums.verified(read_json(path))
     name, values = _described(model, calibration)
-    method = _find_method(results, values)
+    method = _find_method(results, name, values)
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
     entries["encoder"] = public_name(results["encoder"]["name"])
     return {
@@ -192,15 +192,15 @@ def _described(model, folder) -> tuple[str | None, Json]:
   return "+".join(step.name for step in steps), {**values, "calibration_sha256": steps_sha256(steps)}
 
 
-def _find_method(results: Json, values: Json) -> str:
-  """Returns the method of a results.json whose model has these values; a DataError if there is none."""
+def _find_method(results: Json, name: str | None, values: Json) -> str:
+  """Returns the method of a results.json whose model has these values, and any name; a DataError if there is none."""
   if "task" not in results:
     raise DataError("it is no file of a run that fits")
   if MODELS not in results:
     raise DataError("it was written by a version before 0.3, which did not say of which models its scores are")
-  # The calibrations come last, and first where two are as near.
-  unlike = {method: differences(of_method, values) for method, of_method in reversed(results[MODELS].items())}
-  method = min(unlike, key=lambda method: len(unlike[method]))
+  unlike = {method: differences(of_method, values) for method, of_method in results[MODELS].items()}
+  # Of two that are as near, the one of the same name.
+  method = min(unlike, key=lambda method: (len(unlike[method]), method_name(method) != name))
   if unlike[method]:
     shown = "; ".join(unlike[method][:_SHOWN])
     raise DataError(f"its scores are of other models, of which {method_name(method)} is the nearest: {shown}")
