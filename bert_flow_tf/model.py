@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import dataclasses
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -60,7 +59,6 @@ from bert_flow_tf.training.loop import LoopResult
 if TYPE_CHECKING:
   from bert_flow_tf.training.choice import Choice
 
-_SAMPLE = 1024
 # Texts of pairs that are embedded at once: distinct ones, or those of a part of the pairs if there are more.
 _MAX_TEXTS, _PART_TEXTS = 1 << 17, 1 << 14
 _ATTRIBUTES = ("encoder", "steps", "dim", "choice", "flow_fit", "sample")
@@ -395,8 +393,7 @@ class SentenceModel:
     (fitted,) = fitter.fit([spec], rows, flow_settings)
     self._set_steps([*spec.steps(fitted), *self._kept_steps])
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
-    step = math.ceil(len(rows.occurrences) / _SAMPLE)
-    self.sample = rows.occurrences[:: max(step, 1)]  # of the flow's usual input, for an export
+    self.sample = rows.sample
     return self
 
   def fit_sentences(self, sentences: Any, **arguments: Any) -> FitSentences:

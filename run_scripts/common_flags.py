@@ -264,7 +264,7 @@ def export(
   from bert_flow_tf.serving.metadata import read_origin, summary
 
   # The served model names the run that its calibration is from.
-  about = read_origin(calibration_folder)
+  about = read_origin(calibration_folder, model)
   export_settings = dataclasses.asdict(settings(ExportSettings))
   folder = bert_flow_tf.export_model(model, FLAGS.export_dir, reference=reference, about=about, **export_settings)
   print("\n".join(summary(folder)))

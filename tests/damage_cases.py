@@ -20,6 +20,7 @@ from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.report import result_files
 from bert_flow_tf.report.record import RunRecord, read_record, write_record
+from bert_flow_tf.runs.run_folder import describe_measured
 from bert_flow_tf.runs.siamese_run import read_facts, write_facts
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.metadata import read_origin
@@ -132,12 +133,14 @@ def _table(folder):
 
 
 def _results(folder):
-  (folder / "flow").mkdir(parents=True)
-  result_files.write_results(folder, {"task": "sts-b", "results": {"flow": {"test": {"spearman": 0.7123}}}})
+  model = SentenceModel(_encoder(), make_calibration("mean").fit(cone(40, 12)))
+  model.save(folder / "mean")
+  about = {"task": "sts-b", "encoder": {"name": "tiny"}, "controls": {}, **describe_measured({"mean": model})}
+  result_files.write_results(folder, {**about, "results": {"test": {"mean": {"spearman": 0.7123}}}})
 
 
 def _origin(folder):
-  values = read_origin(folder / "flow")
+  values = read_origin(folder / "mean")
   if not values:  # after a warning
     raise DataError(f"{folder}: no scores")
   return values["figures"], values["warnings"], values["origin"]["task"]

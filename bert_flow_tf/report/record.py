@@ -125,6 +125,7 @@ def write_record(
     by_task: whether results are by task, each with a folder for its predictions.
     writes_predictions: whether predictions have files; otherwise drawings.npz has them.
   """
+  remove_drawn(folder, record.tasks if writes_predictions else (), by_task)
   contents: dict[str, dict[str, object]] = {name: {} for name in _NUMBERS}
   for task in record.tasks:
     for name, values in _numbers(task).items():
@@ -150,6 +151,13 @@ def write_record(
   if arrays:
     settings = {"scores_sha256": _checksum(contents["results"]), "methods": methods}
     archive.write(folder, _DRAWINGS, settings, arrays)
+
+
+def remove_drawn(folder: str | os.PathLike, tasks: Sequence[TaskRecord], by_task: bool = False) -> None:
+  """Removes drawings.npz and the predictions of tasks: if the run is killed, other scores do not stand beside them."""
+  paths = [archive.path_of(folder, _DRAWINGS)]
+  paths += [_predictions_path(pathlib.Path(folder), task.result.name, by_task) for task in tasks if task.predictions]
+  result_files.remove(paths)
 
 
 def _checksum(scores: Mapping[str, object]) -> str:

@@ -18,6 +18,8 @@ from bert_flow_tf.io import checksums, files
 RESULTS_FILE = "results.json"
 PREDICTIONS_FILE = "test_results.tsv"
 EVAL_FILE = "eval_results.txt"
+# Entry of results.json: {method: the values of its model that decide its embeddings}.
+MODELS = "models"
 # Columns of predictions; the others are methods.
 GOLD, _INDEX, _SENTENCES = "gold", "index", ("sentence1", "sentence2")
 Column = Sequence[float] | Sequence[str] | np.ndarray
@@ -26,6 +28,23 @@ Column = Sequence[float] | Sequence[str] | np.ndarray
 def write_results(folder: str | os.PathLike, results: Mapping[str, object], name: str = RESULTS_FILE) -> None:
   """Writes `results.json` with a checksum; NaN and infinity become null, and NumPy's numbers and dataclasses JSON."""
   write_result_text(folder, name, json.dumps(checksums.sealed(plain(results)), indent=2, allow_nan=False) + "\n")
+
+
+def read_results(folder: str | os.PathLike) -> dict[str, Any]:
+  """Returns the values of a folder's `results.json`; {} if it is missing or damaged."""
+  try:
+    return checksums.verified(files.read_json(pathlib.Path(folder) / RESULTS_FILE))
+  except (OSError, ValueError):
+    return {}
+
+
+def remove(paths: Iterable[pathlib.Path]) -> None:
+  """Removes files, as far as they exist, or raises a DataError."""
+  for path in paths:
+    try:
+      path.unlink(missing_ok=True)
+    except OSError as error:
+      raise DataError(f"{path}: cannot be removed ({error.strerror})") from error
 
 
 def check_replaceable(folder: str | os.PathLike, tasks: Iterable[str], argument: str) -> None:

@@ -19,7 +19,7 @@ from bert_flow_tf.io.text_table import aligned_table
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import TaskRecord, task_record
-from bert_flow_tf.runs.run_folder import RunFolder
+from bert_flow_tf.runs.run_folder import RunFolder, describe_measured
 from bert_flow_tf.training.strategies import embedding_scope, log_devices
 
 # The original's file of SentEval's results.
@@ -50,7 +50,12 @@ def describe_models(models: Mapping[str, SentenceModel], folders: Sequence[str])
   calibrations = {}
   for folder, method in zip(folders, list(models)[1:], strict=True):
     calibrations[method] = {"name": _calibration_name(models[method]), "folder": os.path.expanduser(folder)}
-  return {"encoder": {**model.identity.to_dict(), "pooling": pooling}, "calibrations": calibrations, "devices": devices}
+  about = {
+    "encoder": {**model.identity.to_dict(), "pooling": pooling},
+    "calibrations": calibrations,
+    "devices": devices,
+  }
+  return {**about, **describe_measured(models)}
 
 
 def _calibration_name(model):

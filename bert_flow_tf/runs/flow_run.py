@@ -1,5 +1,6 @@
 """Run of `bert-flow fit`: fits calibrations on a corpus, evaluates them on a task, and writes a folder."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -10,7 +11,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, CalibrationSpec, parse_calibration
-from bert_flow_tf.calibration.saving import saved_calibrations
+from bert_flow_tf.calibration.saving import calibration_sha256, saved_calibrations
+from bert_flow_tf.calibration.step import KIND
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
@@ -18,17 +20,18 @@ from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.kinds import encoder_label, public_name
 from bert_flow_tf.encoder.pooling import DEFAULT_POOLING
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.errors import BertFlowError, ConfigError
+from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult
 from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
+from bert_flow_tf.io.archive import path_of
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, experiment_name
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import task_record
-from bert_flow_tf.runs.run_folder import RunFolder
+from bert_flow_tf.runs.run_folder import RunFolder, describe_measured
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
@@ -166,25 +169,56 @@ class FlowRun:
         check_claim(self.folder / "checkpoints", {**settings.flow.identity(), "steps": self._steps})
     self._devices = log_devices(self._strategy)
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
-    logging.info("fitting on %s (%s); results in %s", counted(len(corpus.pairs), "pair"), corpus.source, self.folder)
+    count = counted(self._distinct_sentences(), "distinct sentence")
+    logging.info("fitting on %s (%s); results in %s", count, corpus.source, self.folder)
     if self._steps:
       logging.info("flow: %s at rate %g", counted(self._steps, "step"), settings.flow.rate)
 
+  def _distinct_sentences(self):
+    """Returns the number of distinct sentences of the corpus."""
+    return len({*self._corpus.pairs.sentences_a, *self._corpus.pairs.sentences_b})
+
   def _check_saved(self):
-    """Checks that the folder has no calibration of another run, whose scores in results.json this run would replace."""
+    """Checks that this run replaces no calibration of a user, and no scores in results.json of another run."""
     # Folders that this run may replace, under each name that a choice on dev or auto can give its calibrations.
     replaceable = []
     for spec in self._specs:
       names = list(map(_names_of_part, spec.parts))
       names += [step.name for step in spec.steps(None)]
       replaceable.append(r"\+".join(names))
-    others = [name for name in saved_calibrations(self.folder) if not re.fullmatch("|".join(replaceable), name)]
+    earlier = RunFolder(self.folder).calibrations()
+    others = []
+    for name in saved_calibrations(self.folder):
+      is_replaceable = re.fullmatch("|".join(replaceable), name)
+      is_of_user = earlier is not None and name not in earlier
+      if is_replaceable and is_of_user:
+        raise ConfigError(
+          f"exp_name: {self.folder / name} is not of the run whose results.json stands beside it, and this run may "
+          "replace it; move it, or choose another folder",
+          argument="exp_name",
+        )
+      if not is_replaceable and not is_of_user:
+        others.append(name)
     if others:
       raise ConfigError(
         f"exp_name: {self.folder} has {', '.join(others)} of another run, whose figures in results.json would be "
         "replaced; choose another folder, or name all calibrations in one run",
         argument="exp_name",
       )
+
+  def _stale(self):
+    """Returns files of an earlier run's calibrations that this run has not chosen, as that run wrote them."""
+    fitted = {model.calibration_name for model in self.calibrated.values()}
+    stale = []
+    for name, checksum in (RunFolder(self.folder).calibrations() or {}).items():
+      folder = self.folder / name
+      if name in fitted:
+        continue
+      with contextlib.suppress(CalibrationError):  # gone, or damaged
+        if calibration_sha256(folder) == checksum:
+          logging.info("%s of an earlier run is removed: this run has %s", folder, ", ".join(sorted(fitted)))
+          stale.append(path_of(folder, KIND))
+    return stale
 
   def fit(self) -> None:
     """Embeds the sentences and fits the calibrations, each part once."""
@@ -208,6 +242,7 @@ class FlowRun:
       calibrations = self._fitter.fit(self._specs, rows, settings.flow)
       for spec, calibration in zip(self._specs, calibrations, strict=True):
         fitted = model.with_calibration(spec.steps(calibration))
+        fitted.sample = rows.sample
         method = str(fitted.calibration_name) if spec.method == AUTO else spec.name
         self.models[WITH_FLOW if method == FLOW else method] = fitted
 
@@ -246,9 +281,6 @@ class FlowRun:
     encoders = {method: self._embeddings.calibrated_by(model.transform) for method, model in self.models.items()}
     with self.watch.timing("evaluating"):
       evaluations = {method: evaluate(self._task, encode) for method, encode in encoders.items()}
-    # The calibrations first: what follows is computed again in seconds.
-    for method, model in self.calibrated.items():
-      model.save(self.calibration_folder(method))
     matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
     record = task_record(self._task, evaluations, encoders, matches)
     result = record.result
@@ -260,15 +292,21 @@ class FlowRun:
         texts.insert(0, str(self._cone["warning"]))
       if texts:
         warnings[self.calibration_folder(method).name] = texts
-    # The original's file, and the page last: it shows that the rest is complete.
+    about = {"warnings": warnings, **self._describe(), **describe_measured(self.models), **about}
+    # First the calibrations, then what is said of them, and the page last: it shows that the rest is complete.
+    folder = RunFolder(self.folder)
+    result_files.remove([self.folder / result_files.EVAL_FILE])
+    folder.begin(about, [record], self._stale())
+    for method, model in self.calibrated.items():
+      model.save(self.calibration_folder(method))
+    # The original's file.
     if result.has_gold and WITH_FLOW in self.models:
       _, cosines = evaluations[WITH_FLOW]
       split = str(self._task.spec.eval_split)
       values = original_eval_results(self._task, cosines[split], self._flow_loss(split), self._steps)
       result_files.write_eval_results(self.folder, values)
-    about = {"warnings": warnings, **self._describe(), **about}
     title = f"{self._task.spec.name}, {public_name(self._identity.name)}"
-    return result, RunFolder(self.folder).write(title, [record], about)
+    return result, folder.write(title, [record], about)
 
   def _flow_loss(self, split):
     """Returns the mean bits per dimension of the first sentences of a split, and of the second ones, added up."""
@@ -279,11 +317,7 @@ class FlowRun:
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""
-    pairs = self._corpus.pairs
-    fitted_on: dict[str, object] = {
-      "pairs": len(pairs),
-      "sentences": len(set(pairs.sentences_a).union(pairs.sentences_b)),
-    }
+    fitted_on: dict[str, object] = {"pairs": len(self._corpus.pairs), "sentences": self._distinct_sentences()}
     about: dict[str, object] = {
       "task": self._task.spec.name,
       "data": self._task.source,

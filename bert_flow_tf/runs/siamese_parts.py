@@ -14,6 +14,7 @@ from bert_flow_tf.encoder.checkpoints import tf1
 from bert_flow_tf.encoder.checkpoints.files import is_tf1_folder, is_tf1_prefix
 from bert_flow_tf.encoder.checkpoints.source import MODEL_NAMES
 from bert_flow_tf.encoder.embeddings import Embeddings
+from bert_flow_tf.encoder.identity import EncoderIdentity, read_identity
 from bert_flow_tf.encoder.pooling import check_trainable
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -88,12 +89,22 @@ class SiameseParts:
     name = self.embedding.encoder_name
     if (folder / ENCODER).is_dir():
       name = str(folder / ENCODER)
-    flow = None
+    encoder, flow = self.load_encoder(name), None
     if self.settings.flow:
-      flow = load_flow(folder / FLOW).flow
+      calibration = load_flow(folder / FLOW)
+      self._check_weights(calibration, encoder, folder / FLOW)
+      flow = calibration.flow
     if self.task.labels:
       self.classifier = Classifier.load(folder / CLASSIFIER)
-    self.use(self.load_encoder(name), flow)
+      self._check_weights(self.classifier, encoder, folder / CLASSIFIER)
+    self.use(encoder, flow)
+
+  def _check_weights(self, fitted, encoder, folder):
+    """Raises a ConfigError if flow or classifier of a folder was trained on other weights; settings may differ."""
+    identity = read_identity(fitted.encoder, f"folder={folder}")
+    if isinstance(identity, EncoderIdentity) and identity.weights_sha256 != encoder.weights_checksum:
+      message = f"{folder} was trained on {identity}, got the weights of {encoder.name!r}; give model={identity.name}"
+      raise ConfigError(f"model={self.embedding.encoder_name}: {message}", argument="model")
 
   def load_encoder(self, name: str, to_be_trained: bool = False) -> SentenceEncoder:
     """Loads an encoder that can be trained."""

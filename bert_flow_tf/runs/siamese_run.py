@@ -26,7 +26,7 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import TaskRecord
 from bert_flow_tf.runs import siamese_scores
-from bert_flow_tf.runs.run_folder import RunFolder, print_results
+from bert_flow_tf.runs.run_folder import RunFolder, describe_measured, print_results
 from bert_flow_tf.runs.siamese_parts import SiameseParts, checkpoint_prefix
 from bert_flow_tf.runs.siamese_training import SiameseTraining
 from bert_flow_tf.tf1.checkpoint import step_of
@@ -58,6 +58,7 @@ class SiameseRun:
     self.step = 0  # the published global_step
     self._embedded: list[Embeddings] = []
     self._results: list[TaskResult] = []
+    self._measured: dict[str, Any] = {}  # entries of results.json about the models of the results
     self._is_loaded = self._is_trained = False
     self._checkpoint: str | None = None
 
@@ -153,7 +154,7 @@ class SiameseRun:
       else:
         untrained = self._embed_untrained(sets)
         result = siamese_scores.agreement(task, self.methods(), embeddings, splits, untrained)
-      self._results = [result]
+      self._results, self._measured = [result], self._describe_models()
       pairs, bits = task.splits[splits[0]], None
       if model.flow is not None:
         first, second = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
@@ -168,6 +169,10 @@ class SiameseRun:
         batch_size=batch_size,
       )
     result_files.write_eval_results(self._folder, {**values, "global_step": self.step})
+
+  def _describe_models(self):
+    """Returns what results.json has of the models in use."""
+    return {"encoder": self.parts.model.identity.to_dict(), **describe_measured(self.methods())}
 
   def predict(self, name: str, checkpoint: str | None, pool: bool) -> None:
     """Writes the cosines of a split "test", "dev" or "full", or its embeddings, by default of the latest checkpoint."""
@@ -195,18 +200,19 @@ class SiameseRun:
     """Writes results.json and the page, and prints the table; a prediction alone keeps earlier results."""
     if not self._is_loaded:
       return
-    identity = self.parts.model.identity
+    # A prediction of another checkpoint may have come after the evaluation.
+    measured = self._measured or self._describe_models()
     about = {
       "task": self._task.name,
       "data": self._task.source,
       "dropped_without_label": self._task.dropped,
-      "encoder": identity.to_dict(),
+      **measured,
       "training": self.facts,
       "seconds": self.watch.seconds,
       **self._about,
     }
     if self._results or self._is_trained or not (self._folder / result_files.RESULTS_FILE).exists():
-      title = f"{self._task.name}, {public_name(identity.name)}"
+      title = f"{self._task.name}, {public_name(measured['encoder']['name'])}"
       path = self._files.write(title, list(map(TaskRecord, self._results)), about)
     if self._results:
       print_results(self._results, self.watch.seconds, path)

@@ -11,6 +11,7 @@ from bert_flow_tf.encoder import saving
 from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.io.experiment import Stopwatch
 from bert_flow_tf.runs import siamese_scores
+from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
 from bert_flow_tf.tf1.flow import without_scale
 from bert_flow_tf.training.fitter import Fitter, check_flow
@@ -51,6 +52,7 @@ class SiameseTraining:
     if self._can_embed_once():
       fit = self._fit_flow
     facts = fit()
+    RunFolder(folder).begin({"task": parts.task.name, "data": parts.task.source})
     if not settings.frozen:
       # The trained encoder has a folder, and thereby an identity, of its own.
       saving.save_encoder(encoder, folder / ENCODER)

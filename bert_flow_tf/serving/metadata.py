@@ -4,17 +4,31 @@ import json
 import os
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.calibration.saving import load_steps, steps_sha256
+from bert_flow_tf.calibration.step import Calibration
+from bert_flow_tf.encoder.identity import read_identity
+from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.errors import BertFlowError, DataError
+from bert_flow_tf.evaluation.result import BASELINES
 from bert_flow_tf.io import checksums
-from bert_flow_tf.io.files import read_json, write_text
+from bert_flow_tf.io.files import Json, read_json, write_text
+from bert_flow_tf.io.settings import differences
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.report.result_files import MODELS, RESULTS_FILE
+from bert_flow_tf.report.sentences import method_name
 from bert_flow_tf.serving.settings import CARD, METADATA
+from bert_flow_tf.vectors.model_of_vectors import embedder_values
 
 # Entries of a run's results.json that explain the calibration.
 _ORIGIN = ("task", "data", "flow_corpus", "fitted_on", "flags", "versions")
+# Differences that a message names.
+_SHOWN = 2
 # The folders of an absolute path, as /home/me/ in /home/me/pairs.tsv.
 _FOLDERS = re.compile(r"(?<![\w./])~?/(?:[^\s/]+/)*(?=[^\s/])")
 _CARD_TEXT = """\
@@ -94,7 +108,7 @@ def card(contents: dict[str, Any]) -> str:
     listed="\n".join(signatures),
     docker=_docker_command(contents["model_name"]),
     cautions="".join(cautions),
-    scores=_scores(contents.get("figures", {})),
+    scores=_scores(contents),
   )
 
 
@@ -127,28 +141,80 @@ def summary(folder: pathlib.Path) -> list[str]:
   return lines
 
 
-def read_origin(folder: str | os.PathLike | None) -> dict[str, object]:
+def read_origin(
+  folder: str | os.PathLike | None, model: SentenceModel | Calibration | None = None
+) -> dict[str, object]:
   """Returns entries of metadata.json about the run that fitted the calibration EXPERIMENT/flow; {} without a run.
 
-  They are `origin`, `figures` (the run's scores) and `warnings` (where this calibration makes them worse).
+  They are `origin`, `figures` (the scores of this model in the run, and of its encoder without a calibration),
+  `controls` (the scores of string matches) and `warnings` (where this calibration makes a score worse). {}, and a
+  warning in the log, if results.json does not say that it has scores of this very model: encoder, settings, steps.
+
+  Args:
+    folder: the folder of the calibration.
+    model: the model that is described, which was loaded from the folder; None for the model as the folder has it.
   """
   if folder is None:
     return {}
-  calibration = pathlib.Path(folder).resolve()
-  path = calibration.parent / "results.json"
+  calibration = pathlib.Path(folder).expanduser().resolve()
+  path = calibration.parent / RESULTS_FILE
   if not path.is_file():
     return {}
   try:
     results = checksums.verified(read_json(path))
+    name, values = _described(model, calibration)
+    method = _find_method(results, name, values)
     entries = without_folders({key: results[key] for key in _ORIGIN if key in results})
+    entries["encoder"] = public_name(results["encoder"]["name"])
     return {
       "origin": {"folder": f"{calibration.parent.name}/{calibration.name}", **entries},
-      "figures": results.get("results", {}),
-      "warnings": results.get("warnings", {}).get(calibration.name, []),
+      "figures": _scores_of(results["results"], {method, *BASELINES}),
+      "controls": results["controls"],
+      "warnings": results.get("warnings", {}).get(name, []),
     }
-  except (OSError, ValueError, AttributeError, TypeError) as error:
-    logging.warning("%s cannot be read (%s): metadata.json gets no scores of the run", path, error)
+  except (BertFlowError, OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+    logging.warning("%s: metadata.json gets no scores of this run (%s)", path, error)
     return {}
+
+
+def _described(model, folder) -> tuple[str | None, Json]:
+  """Returns the names of a model's steps, and the values that decide its embeddings, as a results.json has them."""
+  if isinstance(model, SentenceModel):
+    return model.calibration_name, embedder_values(model)
+  if model is None:
+    steps, encoder = load_steps(folder)
+  else:
+    steps, encoder = [model], model.encoder
+    if encoder is not None:
+      encoder = {**encoder, "low_dim": None}  # a step of the run, which a calibration alone does not have
+  identity = read_identity(encoder, f"folder={folder}")
+  values = {} if identity is None else identity.deciding()
+  return "+".join(step.name for step in steps), {**values, "calibration_sha256": steps_sha256(steps)}
+
+
+def _find_method(results: Json, name: str | None, values: Json) -> str:
+  """Returns the method of a results.json whose model has these values, and any name; a DataError if there is none."""
+  if "task" not in results:
+    raise DataError("it is no file of a run that fits")
+  if MODELS not in results:
+    raise DataError("it was written by a version before 0.3, which did not say of which models its scores are")
+  unlike = {method: differences(of_method, values) for method, of_method in results[MODELS].items()}
+  # Of two that are as near, the one of the same name.
+  method = min(unlike, key=lambda method: (len(unlike[method]), method_name(method) != name))
+  if unlike[method]:
+    shown = "; ".join(unlike[method][:_SHOWN])
+    raise DataError(f"its scores are of other models, of which {method_name(method)} is the nearest: {shown}")
+  return method
+
+
+def _scores_of(by_split, methods):
+  """Returns {split: {method: scores}} of some methods; without splits that have none of them."""
+  scores = {}
+  for split, by_method in by_split.items():
+    of_methods = {method: values for method, values in by_method.items() if method in methods}
+    if of_methods:
+      scores[split] = of_methods
+  return scores
 
 
 def _docker_command(model_name: str, base: str | os.PathLike = "BASE") -> str:
@@ -159,13 +225,18 @@ def _docker_command(model_name: str, base: str | os.PathLike = "BASE") -> str:
   )
 
 
-def _scores(results: dict[str, dict[str, dict[str, object]]]) -> str:
-  """Returns a section with a line per method and split of the `results` of a results.json; "" without any."""
+def _scores(contents: Mapping[str, Any]) -> str:
+  """Returns a section with a line per method and split of the scores of `read_origin`; "" without any."""
   lines = []
-  for method, splits in results.items():
-    for split, scores in splits.items():
-      shown = [f"{name} {value:.4g}" for name, value in scores.items() if isinstance(value, int | float)]
-      lines.append(f"- {method}, {split}: {', '.join(shown)}\n")
+  for split, by_method in contents.get("figures", {}).items():
+    named = {method_name(method): scores for method, scores in by_method.items()}
+    for match, scores in contents.get("controls", {}).get(split, {}).items():
+      named[f"string match without an encoder ({match})"] = scores
+    for name, scores in named.items():
+      shown = [f"{key} {value:.4g}" for key, value in scores.items() if isinstance(value, int | float)]
+      lines.append(f"- {split}, {name}: {', '.join(shown)}\n")
   if not lines:
     return ""
-  return "\n## Scores of the run that fitted it\n\n" + "".join(lines)
+  origin = contents["origin"]
+  measured = f"Measured in Python on {origin['task']}, with embeddings of {origin['encoder']}.\n\n"
+  return f"\n## Scores of the run that fitted it\n\n{measured}{''.join(lines)}"

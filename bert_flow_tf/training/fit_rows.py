@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropo
 if TYPE_CHECKING:
   from bert_flow_tf.training.choice import Choice
 
+_SAMPLE = 1024
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -82,6 +84,12 @@ class FitSentences:
   def dim(self) -> int:
     """Dimensions of an embedding."""
     return self._encoder.dim(self._identity.sentence_embedding_type)
+
+  @property
+  def sample(self) -> list[str]:
+    """About 1,000 of the occurrences: the flow's usual input, for an export."""
+    step = math.ceil(len(self.occurrences) / _SAMPLE)
+    return self.occurrences[:: max(step, 1)]
 
   @property
   def num_pairs(self) -> int:

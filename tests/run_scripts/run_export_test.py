@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf import SentenceEncoder, fit_calibration
+from bert_flow_tf import SentenceEncoder, SentenceModel, fit_calibration
 from bert_flow_tf.calibration.names import make_calibration
+from bert_flow_tf.report.result_files import write_results
+from bert_flow_tf.runs.run_folder import describe_measured
 from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 from tests.encoder import tiny
 from tests.testing import finished_python, hub_folder
@@ -27,7 +29,9 @@ def test_export_of_a_saved_calibration(tmp_path):
   calibration = make_calibration("sn").fit(encoder.encode(sentences, "avg-top-2", 9))
   calibration.encoder = encoder.identity(**settings).to_dict()
   calibration.save(tmp_path / "exp" / "sn")
-  (tmp_path / "exp" / "results.json").write_text('{"task": "sample", "results": {"test": {"sn": {"spearman": 50.5}}}}')
+  measured = describe_measured({"sn": SentenceModel(encoder, calibration, **settings)})
+  about = {"task": "sample", "encoder": {"name": "tiny"}, "controls": {}, **measured}
+  write_results(tmp_path / "exp", {**about, "results": {"test": {"sn": {"spearman": 50.5}, "mean": {"spearman": 1.0}}}})
   base = tmp_path / "base"
   (base / "3").mkdir(parents=True)
   flags = [f"--flow_folder={tmp_path}/exp/sn", f"--export_dir={base}", f"--model_cache_dir={tmp_path}/hub"]

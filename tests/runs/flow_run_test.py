@@ -1,24 +1,30 @@
 """bert_flow_tf/runs/flow_run.py: names of experiments, and what a resumed fit must share."""
 
 import dataclasses
+import json
+import pathlib
 import re
+import shutil
 
 import pytest
 
-from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.calibration.names import parse_calibrations
-from bert_flow_tf.data.flow_corpus import TARGET, CorpusSettings, load_flow_corpus
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.calibration.names import AUTO_CANDIDATES
+from bert_flow_tf.calibration.saving import calibration_sha256, saved_calibrations
+from bert_flow_tf.data.flow_corpus import CorpusSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
-from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
+from bert_flow_tf.runs.flow_run import FlowRunSettings
+from bert_flow_tf.serving.metadata import read_origin
 from bert_flow_tf.training.fitter import make_trainer
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
-from bert_flow_tf.training.strategies import make_strategy
+from tests.runs import small_runs
+from tests.runs.small_runs import write_pairs
 from tests.testing import rejected
 from tests.training import small
 
@@ -130,22 +136,94 @@ def fit(settings, folder, a, b):
 
 
 def test_a_run_may_be_repeated_whatever_its_calibrations_chose(tmp_path):
-  model, task = SentenceModel.from_pretrained("static:mini"), load_task("sample")
+  file = write_pairs(tmp_path / "pairs.tsv")
+  names, folder = ("mean", "auto+characters-64"), tmp_path / "run"
+  small_runs.fit(folder, file, *names).evaluate({})
+  small_runs.fit(folder, file, *names)
+  with rejected(ConfigError, "exp_name", match="has auto|has .*characters-64 of another run"):
+    small_runs.fit(folder, file, "mean")
+  # Calibrations that a user saves there are neither replaced nor in the way.
+  mine = SentenceModel.load(folder / "mean")
+  mine.save(folder / "mine")
+  small_runs.fit(folder, file, *names).evaluate({})
+  assert (folder / "mine/calibration.npz").exists()
+  other = next(name for name in AUTO_CANDIDATES if not (folder / f"{name}+characters-64").exists())
+  mine.save(folder / f"{other}+characters-64")
+  with rejected(ConfigError, "exp_name", match="is not of the run"):
+    small_runs.fit(folder, file, *names)
 
-  def run(*names):
-    settings = FlowRunSettings(output=OutputSettings(output=str(tmp_path)))
-    corpus = load_flow_corpus(TARGET, task)
-    run = FlowRun(model, settings, parse_calibrations(names), task, corpus, make_strategy())
-    run.check()
-    return run
 
-  names = "natsv+characters-64", "auto+characters-64"
-  first = run(*names)
-  first.fit()
-  for method, fitted in first.calibrated.items():
-    fitted.save(first.calibration_folder(method))
-  saved = {path.name for path in tmp_path.iterdir() if path.is_dir()}
-  assert any(re.fullmatch(r"natsv-\d+\+characters-64", name) for name in saved) and len(saved) == 2
-  run(*names)
-  with rejected(ConfigError, "exp_name"):
-    run("natsv+characters-64")
+class Killed(BaseException):
+  """A kill of the process."""
+
+
+def killed_at(monkeypatch, moment):
+  """Lets the process be killed where it would rename or remove a file, at the given number of these, from 0."""
+  left = [moment]
+  for name in ("replace", "unlink"):
+    change = getattr(pathlib.Path, name)
+
+    def killed(path, *arguments, change=change, **keywords):
+      left[0] -= 1
+      if left[0] == -1:  # once: what runs on the way out would not run
+        raise Killed
+      return change(path, *arguments, **keywords)
+
+    monkeypatch.setattr(pathlib.Path, name, killed)
+
+
+def content(folder):
+  """Returns {path: what it holds}, without times."""
+  files = {}
+  for path in folder.rglob("*"):
+    if path.is_file() and path.name not in ("report.html", "results.json"):
+      files[path.relative_to(folder).as_posix()] = path.read_bytes()
+  results = json.loads((folder / "results.json").read_text())
+  for name in ("seconds", "sha256"):
+    del results[name]
+  return files, results, (folder / "report.html").exists()
+
+
+def test_a_killed_second_run_leaves_no_scores_of_other_models(tmp_path, monkeypatch):
+  """Whatever the moment: what the folder says is true, and the same command ends as without a kill."""
+  first = write_pairs(tmp_path / "first.tsv", 0)
+  second = write_pairs(tmp_path / "second.tsv", 40)
+
+  def fit_auto(folder, file, candidate):
+    with monkeypatch.context() as patched:
+      patched.setattr("bert_flow_tf.training.choice.AUTO_CANDIDATES", (candidate,))
+      return small_runs.fit(folder, file, "mean", "auto")
+
+  fit_auto(tmp_path / "before", first, "whitening").evaluate({})
+  assert (tmp_path / "before/whitening").is_dir()
+  old = json.loads((tmp_path / "before/results.json").read_text())
+  folder = tmp_path / "run"
+  shutil.copytree(tmp_path / "before", folder)
+  run = fit_auto(folder, second, "soft-whitening")
+  run.evaluate({})
+  whole = content(folder)
+  assert saved_calibrations(folder) == ["mean", "soft-whitening"] and not (folder / "whitening").exists()
+
+  moments = 0
+  while moments < 40:
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "before", folder)
+    with monkeypatch.context() as patched:
+      killed_at(patched, moments)
+      try:
+        run.evaluate({})
+        break
+      except Killed:
+        moments += 1
+    found = json.loads((folder / "results.json").read_text())
+    of_first = found["results"] == old["results"]
+    for name in saved_calibrations(folder):
+      about = read_origin(folder / name)
+      if about.get("figures"):
+        assert found["models"][name]["calibration_sha256"] == calibration_sha256(folder / name)
+        assert ("first.tsv" in about["origin"]["data"]) == of_first
+    if (folder / "report.html").exists():
+      assert ("first.tsv" in (folder / "report.html").read_text()) == of_first and found["results"]
+    run.evaluate({})
+    assert content(folder) == whole
+  assert moments > 8 and content(folder) == whole

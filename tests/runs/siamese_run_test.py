@@ -1,11 +1,13 @@
 """runs/siamese_*.py: checkpoints, fits of a frozen encoder, and the published files against the original's own."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import predicted_pairs, training_pairs
 from bert_flow_tf.data.task import TaskData
@@ -18,6 +20,7 @@ from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.siamese_parts import checkpoint_prefix
 from bert_flow_tf.runs.siamese_run import SiameseRun, write_facts
 from bert_flow_tf.runs.siamese_training import SiameseTraining
+from bert_flow_tf.serving.metadata import read_origin
 from bert_flow_tf.tf1.checkpoint import write_checkpoint
 from bert_flow_tf.tf1.training import restore, write_training_checkpoint
 from bert_flow_tf.training.siamese.settings import SiameseEmbedding, SiameseSettings
@@ -112,6 +115,23 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   np.testing.assert_array_equal(resumed.parts.model.encode(small_siamese.pairs(9)[0]), latents[False])
 
 
+def test_scores_are_of_the_evaluated_checkpoint(frozen, tmp_path):
+  """A prediction of another one, in the same command, changes neither them nor what they are said to be of."""
+  folder = tmp_path / "run"
+  run, training = frozen(folder)
+  run.train(training)
+  before = json.loads((folder / "results.json").read_text())
+  assert before["results"] == {} and before["task"] == "STS-B"  # until it is evaluated
+  run.evaluate(["test"], 8)
+  run.predict("test", "model.ckpt-4", pool=False)
+  assert run.parts.model.steps_checksum != calibration_sha256(folder / "flow")
+  run.write()
+  results = json.loads((folder / "results.json").read_text())
+  assert results["models"]["with_flow"]["calibration_sha256"] == calibration_sha256(folder / "flow")
+  about = read_origin(folder / "flow")
+  assert about["figures"]["test"]["with_flow"] == results["results"]["test"]["with_flow"]
+
+
 def test_memory_of_gpus_grows_unless_it_is_turned_off(frozen, tmp_path, monkeypatch):
   grown = []
   monkeypatch.setattr("bert_flow_tf.training.strategies.grow_memory", lambda: grown.append(True))
@@ -182,6 +202,10 @@ def test_other_models_than_bert_are_trained(tmp_path, name):
   np.testing.assert_allclose(later.parts.model.encode(sentences), run.parts.model.encode(sentences), atol=1e-5)
   with pytest.raises(ConfigError, match=r"model\.ckpt-1"):
     later.load("model.ckpt-1")
+  # A flow of weights that are gone.
+  shutil.rmtree(tmp_path / "run/encoder")
+  with rejected(ConfigError, "model", match="run/flow was trained on"):
+    later.load()
 
 
 FILES = ("flow_only", "joint", "l2", "low_dim_flow", "nli_softmax", "regression", "semi")

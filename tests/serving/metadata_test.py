@@ -2,11 +2,20 @@
 
 import base64
 import json
+import shutil
 
+import pytest
 import tensorflow as tf
 
+from bert_flow_tf import SentenceModel
+from bert_flow_tf.calibration.saving import load_calibration
+from bert_flow_tf.io import checksums
+from bert_flow_tf.io.files import read_json
+from bert_flow_tf.report import result_files
 from bert_flow_tf.serving import metadata
 from bert_flow_tf.serving.signatures import SIGNATURES
+from tests.runs import small_runs
+from tests.runs.small_runs import write_pairs
 from tests.testing import REPO
 
 SENTENCE = "the flow makes Spearman worse on test: -2.00, 95% interval -3.00 to -1.00; do without it"
@@ -22,17 +31,86 @@ CONTENTS = {
 }
 
 
-def test_the_card_warns_of_its_own_calibration_alone(tmp_path):
-  run = {"task": "STS-B", "results": {"test": {"with_flow": {"spearman": 80.0}}}, "warnings": {"flow": [SENTENCE]}}
-  (tmp_path / "results.json").write_text(json.dumps(run))
-  for name, warned in (("flow", True), ("whitening", False)):
-    about = metadata.read_origin(tmp_path / name)
-    assert about["origin"]["task"] == "STS-B" and about["warnings"] == [SENTENCE] * warned
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+  """Returns the folder of a run with two calibrations, and a warning about one of them."""
+  folder = tmp_path_factory.mktemp("ran")
+  fit_in(folder / "run", write_pairs(folder / "pairs.tsv"), low_dim=None)
+  return folder / "run"
+
+
+def fit_in(folder, file, **arguments):
+  small_runs.fit(folder, file, "mean", "sn", **arguments).evaluate({})
+  change(folder, lambda results: results["warnings"].update({"mean": [SENTENCE]}))
+
+
+def change(folder, change_values):
+  """Changes the values of a results.json."""
+  values = checksums.verified(read_json(folder / "results.json"))
+  change_values(values)
+  result_files.write_results(folder, values)
+
+
+def test_the_card_has_the_scores_of_its_own_calibration_alone(ran):
+  results = json.loads((ran / "results.json").read_text())
+  for name in ("mean", "sn"):
+    about = metadata.read_origin(ran / name, SentenceModel.load(ran / name))
+    assert about == metadata.read_origin(ran / name) and about["origin"]["task"] == "custom"
+    of_run = results["results"]["test"]
+    assert about["figures"] == {"test": {"without_flow": of_run["without_flow"], name: of_run[name]}}
+    assert about["warnings"] == [SENTENCE] * (name == "mean")
     card = metadata.card({**CONTENTS, **about})
-    assert (f"**Warning**: {SENTENCE}." in card) == warned
+    assert (f"**Warning**: {SENTENCE}." in card) == (name == "mean")
+    assert "on custom, with embeddings of static:mini" in card
+    lines = [line.split(":")[0] for line in card.splitlines() if line.startswith("- test, ")]
+    matches = [f"- test, string match without an encoder ({name})" for name in about["controls"]["test"]]
+    assert lines == ["- test, uncalibrated", f"- test, {name}", *matches] and len(matches) == 2
 
 
-def test_no_folder_of_this_machine_is_published(tmp_path):
+def test_another_model_gets_no_scores(ran, tmp_path, caplog):
+  """One line of the log says what differs."""
+  mine = SentenceModel.from_pretrained("static:mini").fit(["a dog", "two cats", "prices rose"], "mean")
+  mine.save(ran / "mine")
+  others = [
+    (ran / "mine", None, "of which mean is the nearest: calibration_sha256"),
+    (ran / "mean", SentenceModel.load(ran / "mean", max_seq_length=9, allow_other_encoder=True), "max_seq_length"),
+    (ran / "mean", SentenceModel.load(ran / "mean", low_dim=64, allow_other_encoder=True), "low_dim None, now 64"),
+    (ran / "mean", mine, "calibration_sha256"),
+  ]
+  for folder, model, reason in others:
+    caplog.clear()
+    assert metadata.read_origin(folder, model) == {}
+    (record,) = [record for record in caplog.records if "gets no scores" in record.message]
+    assert reason in record.message
+  # A copy is the same model under another name, and keeps its warning.
+  shutil.copytree(ran / "mean", ran / "copy")
+  assert metadata.read_origin(ran / "copy")["warnings"] == [SENTENCE]
+  for reason, change_values in (
+    ("before 0.3", lambda results: results.pop("models")),
+    ("no file of a run that fits", lambda results: results.pop("task")),
+  ):
+    caplog.clear()
+    shutil.copytree(ran, tmp_path / reason)
+    change(tmp_path / reason, change_values)
+    assert metadata.read_origin(tmp_path / reason / "mean") == {} and reason in caplog.text
+
+
+def test_a_calibration_alone_has_scores_unless_the_run_had_a_further_step(ran, tmp_path):
+  about = metadata.read_origin(ran / "mean", load_calibration(ran / "mean"))
+  assert list(about["figures"]["test"]) == ["without_flow", "mean"]
+  fit_in(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv"), low_dim=64)
+  assert metadata.read_origin(tmp_path / "run/mean")["figures"]
+  assert metadata.read_origin(tmp_path / "run/mean", load_calibration(tmp_path / "run/mean")) == {}
+
+
+def test_accuracies_of_a_classifier_are_no_scores_of_the_model(ran, tmp_path):
+  shutil.copytree(ran, tmp_path / "run")
+  change(tmp_path / "run", lambda results: results.update(results={"test": {"accuracy": 50.0, "pairs": 4}}))
+  about = metadata.read_origin(tmp_path / "run/mean")
+  assert about["figures"] == {} and "Scores" not in metadata.card({**CONTENTS, **about}).split("Scores are not")[1]
+
+
+def test_no_folder_of_this_machine_is_published(ran, tmp_path):
   published = {
     "/home/me/my pairs": "my pairs",
     "/a/b": "b",
@@ -40,12 +118,13 @@ def test_no_folder_of_this_machine_is_published(tmp_path):
     "~/c.txt": "c.txt",
   }
   flags = {"paths": list(published), "urls": ["https://a.org/b/c", "s3://b/c"], "seed": 1}
-  run = {"task": "custom", "data": "9 pairs of /home/me/data/x.tsv, and/or more", "flags": flags, "results": {}}
-  (tmp_path / "results.json").write_text(json.dumps(run))
-  about = metadata.read_origin(tmp_path / "flow")
+  shutil.copytree(ran, tmp_path / "run")
+  data = "9 pairs of /home/me/data/x.tsv, and/or more"
+  change(tmp_path / "run", lambda results: results.update(data=data, flags=flags, warnings={}))
+  about = metadata.read_origin(tmp_path / "run/mean")
   assert about["warnings"] == [] and metadata.read_origin(None) == {}
   origin = about["origin"]
-  assert origin["folder"] == f"{tmp_path.name}/flow"
+  assert origin["folder"] == "run/mean"
   assert origin["data"] == "9 pairs of x.tsv, and/or more"
   assert origin["flags"] == {**flags, "paths": list(published.values())}
 
