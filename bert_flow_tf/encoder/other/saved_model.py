@@ -110,7 +110,7 @@ class SavedModelEncoder(VectorEncoder):
   def __reduce__(self) -> Any:
     """Returns function and arguments for a copy, which loads the folder again, perhaps from another working folder."""
     settings = dataclasses.replace(self.settings, model=absolute_name(self.name), init_checkpoint=None)
-    return type(self), (settings,)
+    return _loaded_again, (type(self), settings, self._sha256)
 
   @property
   def weights_checksum(self) -> str:
@@ -169,6 +169,15 @@ class SavedModelEncoder(VectorEncoder):
   def track(self, module: Any) -> None:
     """Makes the SavedModel, with its files, a part of a module that is to be saved."""
     module.saved_model = self._loaded
+
+
+def _loaded_again(cls, settings, sha256):
+  """Returns the copy of an encoder; EncoderError if its folder has other files by now."""
+  encoder = cls(settings)
+  if encoder.weights_checksum != sha256:
+    message = f"model={encoder.name}: its files have changed since the encoder was loaded that is copied here"
+    raise EncoderError(f"{message}; restore them, or load the encoder again", "model")
+  return encoder
 
 
 def _find(name):
