@@ -72,6 +72,7 @@ def _tensors(bert):
   tensors = {}
   for weight in bert.weights:
     path = path_of_variable(weight)
+    # safetensors 0.8.0 writes the memory of a transposed array as it lies, under the new shape.
     tensors[name_of_path(path)] = np.ascontiguousarray(from_pytorch(path, weight.numpy()))
   return tensors
 

@@ -232,14 +232,19 @@ def _sha256_of(folder):
   return digest.hexdigest()
 
 
+def load_saved_model(folder: str | os.PathLike) -> Any:
+  """Returns a SavedModel as TensorFlow loads it, also within a strategy's scope."""
+  # Not in the scope, which belongs to a thread: the model's graphs cannot read mirrored variables.
+  with futures.ThreadPoolExecutor(1) as other_thread:
+    return other_thread.submit(tf.saved_model.load, os.fspath(folder)).result()
+
+
 def _load(name, folder):
   """Returns the loaded SavedModel."""
   with contextlib.suppress(ImportError):
     import tensorflow_text  # noqa: F401  # operations of many text models
   try:
-    # Not in a strategy's scope, which belongs to a thread: the model's graphs cannot read mirrored variables.
-    with futures.ThreadPoolExecutor(1) as other_thread:
-      loaded = other_thread.submit(tf.saved_model.load, str(folder)).result()
+    loaded = load_saved_model(folder)
   except Exception as error:  # of protocol buffers, files and any operation
     reason = failure(next(folder.glob(_FILES[0])), error)
     mend = "copy or save it again; packages with its operations, as tensorflow-text, must be installed"
