@@ -77,7 +77,8 @@ class TokenWeights:
   def from_text(cls, text: str, settings: EncoderSettings) -> "TokenWeights":
     """Returns the weights of `to_text`, which the settings of their encoder describe, without frequencies."""
     table = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.float32)
-    return cls(settings.token_weights, table, settings.frequency_corpus, number_weight=settings.number_weight or 0.0)
+    name = settings.token_weights or UNIFORM
+    return cls(name, table, settings.frequency_corpus, number_weight=settings.number_weight or 0.0)
 
   def of(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns the weights of ids and mask, int32 [batch, seq_len], as float32; 0 for padding."""
