@@ -1,6 +1,7 @@
 """An encoder as a Keras layer, frozen or trained."""
 
 import contextlib
+import dataclasses
 import importlib.util
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +11,15 @@ import tensorflow as tf
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.loading import load_encoder
+from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.text_encoder import TokenEncoder
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.flow.keras import Layer, as_output_shape, check_dense, is_symbolic, name_scope, registered, weights_on
+
+# Differences that an error names.
+_SHOWN = 3
 
 
 @registered
@@ -26,8 +31,10 @@ class EncoderLayer(Layer):
   the layer is trainable. Without TensorFlow Text, or a graph form of the tokenizer, sentences are tokenized in Python,
   which no SavedModel contains: give it ids.
 
-  A .keras or .h5 file of a model around it has its weights, and names the encoder, which is loaded again; Keras finds
-  the class if it was imported.
+  A .keras or .h5 file of a model around it has its weights, the weights of tokens (`token_weights`), and the name of
+  the encoder, which is loaded again; Keras finds the class if it was imported. Of the encoder that is found, all that
+  decides an embedding and is not in the file is compared with the saved encoder's: vocabulary and tokenizer, blocks of
+  the pooling, and settings of config.json. A `frequency_corpus` is not read again.
   """
 
   def __init__(
@@ -75,23 +82,31 @@ class EncoderLayer(Layer):
         "by; save the weights (save_weights), or a SavedModel (tf.saved_model.save)"
       )
     identity = self._encoder.identity(self._pooling, self._max_seq_length)
-    return {"name": self.name, "trainable": self.trainable, "encoder": identity.to_dict()}
+    config = {"name": self.name, "trainable": self.trainable, "encoder": identity.to_dict()}
+    if self._encoder.token_weights is not None:
+      config["token_weights"] = self._encoder.token_weights.to_text()
+    return config
 
   @classmethod
   def from_config(cls, config: dict[str, Any]) -> "EncoderLayer":
     """Returns the layer of `get_config`, on an encoder that is loaded; Keras then sets the saved weights.
 
     Raises:
-      EncoderError: the encoder cannot be loaded, or has another vocabulary.
+      EncoderError: the encoder cannot be loaded, or differs from the saved one in more than its weights.
     """
     identity = EncoderIdentity.from_dict(config["encoder"], "saved layer")
+    settings, table = identity.loading_settings(), config.get("token_weights")
+    if table is not None:
+      settings = dataclasses.replace(settings, token_weights=UNIFORM, frequency_corpus=None, number_weight=None)
     try:
-      encoder: Any = load_encoder(identity.loading_settings())
+      encoder: Any = load_encoder(settings)
     except (ConfigError, EncoderError) as error:
       raise EncoderError(f"saved layer: its encoder '{identity.name}' cannot be loaded: {error}") from error
-    if encoder.tokenizer.checksum != identity.tokenizer_sha256:
-      raise EncoderError(f"saved layer: '{identity.name}' has another vocabulary than the saved encoder; restore it")
+    if table is not None:
+      encoder.settings = identity.loading_settings()
+      encoder.token_weights = TokenWeights.from_text(table, encoder.settings)
     pooling = encoder.pooling(identity.sentence_embedding_type)
+    _check_same(identity, encoder.identity(pooling, identity.max_seq_length))
     return cls(encoder, pooling, identity.max_seq_length, config["trainable"], config["name"])
 
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -152,6 +167,20 @@ class EncoderLayer(Layer):
     ids.set_shape([None, None])
     mask.set_shape([None, None])
     return ids, mask
+
+
+def _check_same(saved, found):
+  """Raises an EncoderError if the encoder of a saved layer differs from the saved one in more than its weights."""
+  different = saved.differences(dataclasses.replace(found, weights_sha256=saved.weights_sha256))
+  if not different:
+    return
+  mend = "restore its folder, or make the layer again with as_layer"
+  corpus = saved.settings.frequency_corpus
+  if corpus is not None and [line.partition(" ")[0] for line in different] == ["token_weights_sha256"]:
+    mend = f"frequency_corpus={corpus} has changed since, restore it, or make the layer again with as_layer"
+  raise EncoderError(
+    f"saved layer: its encoder '{saved.name}' is not the saved one: {'; '.join(different[:_SHOWN])}; {mend}"
+  )
 
 
 def _as_tensors(inputs):

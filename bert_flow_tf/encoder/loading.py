@@ -97,6 +97,13 @@ def load_fitted_encoder(
     fit = FitSettings(identity.weights_sha256, settings_of_fit)
   try:
     return load_encoder(settings, fit), arguments.pooling
+  except ConfigError as error:
+    if error.argument != "frequency_corpus" or "frequency_corpus" in given:
+      raise
+    mend = "restore this file, or load with frequency_corpus=FILE, a copy of it"  # the user did not name the file
+    raise EncoderError(
+      f"{where}: the weights of its tokens are counted in a text, {error}; {mend}", "folder"
+    ) from error
   except EncoderError as error:
     if model is not None:
       raise

@@ -7,11 +7,13 @@ import pathlib
 from typing import TYPE_CHECKING
 
 import numpy as np
+from absl import logging
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from bert_flow_tf.encoder.checkpoints.declared import DECLARATION, declaration
+from bert_flow_tf.encoder.checkpoints.declared import DECLARATION, DOCUMENT, QUERY, declaration
 from bert_flow_tf.encoder.checkpoints.files import SAVED_BY_TRANSFORMERS, TOKENIZER_CONFIG
+from bert_flow_tf.encoder.text.token_weights import UNIFORM
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
 from bert_flow_tf.errors import EncoderError
@@ -30,7 +32,8 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   """Writes an encoder's float32 weights, configuration and tokenizer; replaces a folder that was saved here.
 
   The pooling, length, prompts and number of dimensions that a folder of sentence-transformers declares are declared
-  again. Settings that were given when it was loaded, as a precision, are no part of the folder.
+  again. Settings of the tokenizer and hidden_act are part of the folder, also as they were given when it was loaded. A
+  given precision, prompt, truncate_dim or token_weights is not: a warning names those that change embeddings.
   """
   encoder.check_has_transformer("be saved")
   folder = check_path(folder, "folder").resolve()
@@ -65,6 +68,27 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
       _write_json(temporary / "config.json", checksums.sealed(config, temporary, names))
   except (OSError, SafetensorError) as error:
     raise EncoderError(f"encoder folder {folder}: cannot be written ({error})") from error
+  if unsaved := _unsaved(encoder):
+    message = (
+      "encoder folder %s: it does not hold %s, with which this encoder was loaded; give from_pretrained the same"
+    )
+    logging.warning(message, folder, ", ".join(unsaved))
+
+
+def _unsaved(encoder):
+  """Returns the settings of an encoder that change embeddings and that its folder does not hold: ["prompt='a '"]."""
+  declared, given = encoder.declared, encoder.settings
+  values: dict[str, tuple[object, object]] = {  # of the encoder, and of its folder
+    "prompt": (encoder.prompt, declared.prompt),
+    "truncate_dim": (encoder.truncate_dim or 0, declared.truncate_dim or 0),
+  }
+  if encoder.token_weights is not None:
+    values["token_weights"] = (encoder.token_weights.name, UNIFORM)
+  for role in (QUERY, DOCUMENT):
+    prompt = getattr(given, f"{role}_prompt")
+    if prompt is not None:
+      values[f"{role}_prompt"] = (prompt, declared.prompt_of(role))
+  return [f"{name}={value!r}" for name, (value, of_folder) in values.items() if value != of_folder]
 
 
 def _tensors(bert):
@@ -72,6 +96,7 @@ def _tensors(bert):
   tensors = {}
   for weight in bert.weights:
     path = path_of_variable(weight)
+    # safetensors 0.8.0 writes the memory of a transposed array as it lies, under the new shape.
     tensors[name_of_path(path)] = np.ascontiguousarray(from_pytorch(path, weight.numpy()))
   return tensors
 

@@ -73,6 +73,7 @@ class TokenEncoder(Protocol):
   name: str
   num_hidden_layers: int
   tokenizer: SentenceTokenizer
+  token_weights: TokenWeights | None
 
   @property
   def is_user_model(self) -> bool:

@@ -21,6 +21,7 @@ from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.calibration.step_list import as_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
 from bert_flow_tf.encoder.kinds import public_name
+from bert_flow_tf.encoder.other.saved_model import load_saved_model
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
@@ -185,7 +186,7 @@ def _save(folder, served):
 def _describe(folder, served, settings, about):
   """Checks the SavedModel and writes the other files of the version."""
   with _quiet():
-    loaded = tf.saved_model.load(str(folder))
+    loaded = load_saved_model(folder)
   (folder / WARMUP).parent.mkdir()
   answers = golden.answer(loaded.signatures, served)
   agreement = golden.compare(answers, served)

@@ -10,14 +10,15 @@ import tensorflow as tf
 from bert_flow_tf import SentenceEncoder
 from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.encoder.saving import save_encoder
+from bert_flow_tf.encoder.settings import absent_values
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.flow.keras import tf_variables
+from bert_flow_tf.flow.keras import keras, tf_variables
 from bert_flow_tf.integrations.sentence_transformers import revision
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
 from tests.encoder import tiny
 from tests.encoder.layer_test import CONFIG, TEXTS, dropout_free, model_of
-from tests.keras_ways import WAYS
+from tests.keras_ways import ENDINGS, WAYS
 from tests.testing import rejected
 
 pytestmark = pytest.mark.packages
@@ -112,3 +113,80 @@ def test_a_trained_encoder_is_another_encoder(tmp_path, name, precision):
   again = SentenceModel(trained.encoder, model.calibration)
   again.save(tmp_path / "saved")
   np.testing.assert_allclose(SentenceModel.load(tmp_path / "saved").encode(TEXTS), model.encode(TEXTS), atol=1e-5)
+
+
+def _weighted(folder, corpus, prefix="", **settings):
+  """Returns a layer on a new tiny encoder whose weights of tokens are counted in a new file."""
+  tiny.save_tiny(folder, config=CONFIG)
+  corpus.write_text("a dog\n" * 20 + "cats\n")
+  name = f"{prefix}{folder}"
+  return SentenceEncoder.from_pretrained(name, token_weights="idf", frequency_corpus=corpus, **settings).as_layer()
+
+
+@pytest.mark.parametrize("prefix", ["", "static:"])
+@pytest.mark.parametrize("name", [name for name in WAYS if name in (*ENDINGS, "clone_model")])
+def test_a_file_holds_the_weights_of_tokens(tmp_path, name, prefix):
+  """The text that was counted may change or go; loaded and saved again, the file is the same."""
+  corpus = tmp_path / "corpus.txt"
+  model, other = (model_of(_weighted(tmp_path / "tiny", corpus, prefix), seed) for seed in (1, 2))
+  texts = tf.constant(TEXTS)
+  expected, config = model(texts).numpy(), model.layers[1].get_config()
+  for change in (lambda: corpus.write_text("cats\n" * 20), corpus.unlink):
+    change()
+    found = WAYS[name](model, other, tmp_path / "model")
+    np.testing.assert_allclose(found(texts), expected, atol=1e-6)
+    assert found.layers[1].get_config() | {"name": config["name"]} == config
+
+
+def test_a_layer_of_an_earlier_release_counts_the_text_and_compares(tmp_path):
+  """Its file has neither the weights of tokens nor the settings that are younger."""
+  corpus = tmp_path / "corpus.txt"
+  layer = _weighted(tmp_path / "tiny", corpus, number_weight=0)
+  config = layer.get_config()
+  del config["token_weights"]
+  for keyword in absent_values():
+    del config["encoder"][keyword]
+  again = type(layer).from_config(config)
+  np.testing.assert_array_equal(again(TEXTS), layer(TEXTS))
+  corpus.write_text("cats\n" * 20)
+  with pytest.raises(EncoderError, match=f"token_weights_sha256.*frequency_corpus={corpus} has changed"):
+    type(layer).from_config(config)
+  corpus.unlink()
+  with pytest.raises(EncoderError, match=f"cannot be loaded: frequency_corpus={corpus}"):
+    type(layer).from_config(config)
+
+
+def _other_epsilon(folder):
+  tiny.save_tiny(folder, config={**CONFIG, "layer_norm_eps": 0.1})
+
+
+def _other_vocabulary(folder):
+  pieces = (folder / "vocab.txt").read_text()
+  (folder / "vocab.txt").write_text(pieces.replace("dog", "cow"))
+
+
+def _other_weights(folder):
+  tiny.save_tiny(folder, tiny.random_weights(CONFIG, seed=1), CONFIG)
+
+
+@pytest.mark.parametrize(
+  ("change", "difference"),
+  [
+    (_other_epsilon, "architecture.layer_norm_eps"),
+    (_other_vocabulary, "tokenizer_sha256"),
+    (_other_weights, None),
+  ],
+)
+def test_the_encoder_of_a_file_is_compared_but_for_its_weights(tmp_path, change, difference):
+  """The folder has changed since; the file has the weights themselves."""
+  folder = tiny.save_tiny(tmp_path / "tiny", config=CONFIG)
+  model = model_of(SentenceEncoder.from_pretrained(folder).as_layer())
+  expected = model(tf.constant(TEXTS)).numpy()
+  model.save(tmp_path / "model.keras")
+  change(folder)
+  if difference is None:
+    found = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(found(tf.constant(TEXTS)), expected, atol=1e-6)
+    return
+  with pytest.raises(EncoderError, match=f"'{folder}' is not the saved one: .*{difference}"):
+    keras.models.load_model(tmp_path / "model.keras")

@@ -117,3 +117,31 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
   with pytest.raises(EncoderError, match=r"encoder\.layer\.1\.intermediate\.dense\.bias"):
     save_encoder(encoder, tmp_path / "saved")
   assert [p.name for p in tmp_path.iterdir()] == ["source"]
+
+
+@pytest.mark.parametrize(
+  ("given", "unsaved"),
+  [
+    ({"hidden_act": "relu"}, {}),
+    ({"max_input_chars_per_word": 2, "strip_accents": False}, {}),
+    ({"prompt": "a "}, {"prompt": "a "}),
+    ({"truncate_dim": 5}, {"truncate_dim": 5}),
+    ({"token_weights": "idf", "number_weight": 0.5}, {"token_weights": "idf-0.75"}),
+    ({"query_prompt": "b "}, {"query_prompt": "b "}),
+  ],
+)
+def test_settings_that_were_given_are_saved_or_named(tmp_path, caplog, given, unsaved):
+  source = str(tiny.save_tiny(tmp_path / "source"))
+  model = SentenceModel.from_pretrained(source, max_seq_length=8, **given)
+  plain = SentenceModel.from_pretrained(source, max_seq_length=8)
+  texts = ["a dog", "cats . a b", "Dog b", "dóg"]
+  assert np.abs(model.encode_query(texts)[:, :5] - plain.encode_query(texts)[:, :5]).max() > 1e-3 or unsaved
+  caplog.clear()
+  save_encoder(model.encoder, tmp_path / "saved")
+  assert ("does not hold" in caplog.text) == bool(unsaved)
+  for name, value in unsaved.items():
+    assert f"{name}={value!r}" in caplog.text
+  if "number_weight" in given:
+    unsaved = given
+  again = SentenceModel.from_pretrained(str(tmp_path / "saved"), max_seq_length=8, **unsaved)
+  np.testing.assert_allclose(again.encode_query(texts), model.encode_query(texts), atol=1e-6)

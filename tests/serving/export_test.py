@@ -16,6 +16,7 @@ from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.settings import CARD, GOLDEN, METADATA, ExportError
 from bert_flow_tf.serving.signatures import SIGNATURES
+from tests.encoder import tiny
 from tests.testing import rejected, run_python
 
 pytestmark = pytest.mark.slow
@@ -193,3 +194,15 @@ def test_a_flow_that_is_not_fitted(served, tmp_path):
   with pytest.raises(CalibrationError):
     export_model(model, tmp_path / "base")
   assert not (tmp_path / "base").exists()
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_an_export_within_a_strategys_scope(tmp_path, precision):
+  """The encoder is loaded in the scope, too; the version answers as a model from outside the scope."""
+  folder = tiny.save_tiny(tmp_path / "tiny")
+  arguments = {"precision": precision, "max_seq_length": 8}
+  with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+    place = export_model(SentenceModel.from_pretrained(str(folder), **arguments), tmp_path / "served")
+    again = SentenceModel.from_pretrained(f"saved_model:{place}").encode(["a dog", "cats . a b"])
+  expected = SentenceModel.from_pretrained(str(folder), **arguments).encode(["a dog", "cats . a b"])
+  np.testing.assert_allclose(again, expected, atol=1e-5)

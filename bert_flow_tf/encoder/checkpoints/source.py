@@ -20,7 +20,7 @@ from bert_flow_tf.encoder.checkpoints.files import (
 from bert_flow_tf.encoder.kinds import PREFIXED, TRANSFORMER, Kind, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import EncoderError, one_line
-from bert_flow_tf.io import checksums
+from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import check_path
 
 _PACKAGED = {"mini": pathlib.Path(__file__).parents[1] / "pretrained" / "mini"}
@@ -122,7 +122,7 @@ def absolute_name(name: str) -> str:
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
   if is_name or not (os.path.exists(path) or is_tf1_prefix(path)):
     return name
-  return kind.prefix + os.path.abspath(path)
+  return kind.prefix + storage.absolute(path)
 
 
 def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:

@@ -110,7 +110,7 @@ class SavedModelEncoder(VectorEncoder):
   def __reduce__(self) -> Any:
     """Returns function and arguments for a copy, which loads the folder again, perhaps from another working folder."""
     settings = dataclasses.replace(self.settings, model=absolute_name(self.name), init_checkpoint=None)
-    return type(self), (settings,)
+    return _loaded_again, (type(self), settings, self._sha256)
 
   @property
   def weights_checksum(self) -> str:
@@ -171,6 +171,15 @@ class SavedModelEncoder(VectorEncoder):
     module.saved_model = self._loaded
 
 
+def _loaded_again(cls, settings, sha256):
+  """Returns the copy of an encoder; EncoderError if its folder has other files by now."""
+  encoder = cls(settings)
+  if encoder.weights_checksum != sha256:
+    message = f"model={encoder.name}: its files have changed since the encoder was loaded that is copied here"
+    raise EncoderError(f"{message}; restore them, or load the encoder again", "model")
+  return encoder
+
+
 def _find(name):
   """Returns the folder of a SavedModel."""
   _, rest = split_name(name)
@@ -223,14 +232,19 @@ def _sha256_of(folder):
   return digest.hexdigest()
 
 
+def load_saved_model(folder: str | os.PathLike) -> Any:
+  """Returns a SavedModel as TensorFlow loads it, also within a strategy's scope."""
+  # Not in the scope, which belongs to a thread: the model's graphs cannot read mirrored variables.
+  with futures.ThreadPoolExecutor(1) as other_thread:
+    return other_thread.submit(tf.saved_model.load, os.fspath(folder)).result()
+
+
 def _load(name, folder):
   """Returns the loaded SavedModel."""
   with contextlib.suppress(ImportError):
     import tensorflow_text  # noqa: F401  # operations of many text models
   try:
-    # Not in a strategy's scope, which belongs to a thread: the model's graphs cannot read mirrored variables.
-    with futures.ThreadPoolExecutor(1) as other_thread:
-      loaded = other_thread.submit(tf.saved_model.load, str(folder)).result()
+    loaded = load_saved_model(folder)
   except Exception as error:  # of protocol buffers, files and any operation
     reason = failure(next(folder.glob(_FILES[0])), error)
     mend = "copy or save it again; packages with its operations, as tensorflow-text, must be installed"

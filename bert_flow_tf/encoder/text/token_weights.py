@@ -1,19 +1,23 @@
 """Weights of tokens in the mean that makes an embedding, by `token_weights`."""
 
+import base64
 import functools
 import hashlib
 import os
 import re
 import unicodedata
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.frequency import count_frequencies, packaged_frequencies
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.io import storage
 
 UNIFORM = "uniform"
 ALLOWED = "uniform, idf (= idf-0.75) or idf-ALPHA with 0 < ALPHA < 10"
@@ -64,6 +68,17 @@ class TokenWeights:
   def checksum(self) -> str:
     """SHA-256 of the table, in hexadecimal."""
     return hashlib.sha256(self.table.tobytes()).hexdigest()
+
+  def to_text(self) -> str:
+    """Returns the table as text of a JSON file."""
+    return base64.b64encode(zlib.compress(self.table.tobytes())).decode()
+
+  @classmethod
+  def from_text(cls, text: str, settings: EncoderSettings) -> "TokenWeights":
+    """Returns the weights of `to_text`, which the settings of their encoder describe, without frequencies."""
+    table = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.float32)
+    name = settings.token_weights or UNIFORM
+    return cls(name, table, settings.frequency_corpus, number_weight=settings.number_weight or 0.0)
 
   def of(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns the weights of ids and mask, int32 [batch, seq_len], as float32; 0 for padding."""
@@ -151,6 +166,8 @@ def make_token_weights(
     words[[*silent, *of_digits]] = False
     if tokenizer.unknown_id is not None:
       words[tokenizer.unknown_id] = False
+  else:
+    frequency_corpus = storage.absolute(frequency_corpus)  # for a process with another working folder
   return TokenWeights(f"idf-{alpha:g}", table, frequency_corpus, frequencies, total, number_weight, words)
 
 

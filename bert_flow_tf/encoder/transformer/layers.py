@@ -53,15 +53,12 @@ class Dense(tf.Module):
     self._rounded, self._int8 = None, None
     if isinstance(products, Int8Products):
       self._inputs = self._inputs._replace(largest=largest)
-      kernel = products.prepare(self.kernel, self.bias, self._inputs)
-      if tf.distribute.has_strategy():  # a copy on each of its devices
-        kernel = Int8Kernel(*[tf.Variable(part, trainable=False) for part in kernel])
-      self._int8 = products, kernel
+      self._int8 = products, products.prepare(self.kernel, self.bias, self._inputs)
       return
     self._products = products
     if frozen and products.rounds:
       self._rounded = products.prepare(self.kernel)
-      if tf.distribute.has_strategy():
+      if tf.distribute.has_strategy():  # a copy on each of its devices
         self._rounded = tf.Variable(self._rounded, trainable=False)
 
   @property

@@ -97,6 +97,15 @@ def test_a_pickle_is_read_in_another_working_directory(folders, tmp_path, monkey
   np.testing.assert_array_equal(pickle.loads(content).encode(TEXTS), model.encode(TEXTS))
 
 
+def test_a_pickle_of_files_that_have_changed_is_an_error(folders, tmp_path):
+  shutil.copytree(folders("write_callable"), tmp_path / "model")
+  content = pickle.dumps(SentenceModel.from_pretrained(f"saved_model:{tmp_path / 'model'}"))
+  (tmp_path / "model/assets").mkdir(exist_ok=True)
+  (tmp_path / "model/assets/words.txt").write_text("other")
+  with rejected(EncoderError, "model", match="have changed"):
+    pickle.loads(content)
+
+
 def test_cached_vectors_are_read(folders, tmp_path):
   name = f"saved_model:{folders('write_callable')}"
   first = SentenceModel.from_pretrained(name, cache=tmp_path).encode(TEXTS)

@@ -1,6 +1,7 @@
 """token_weights.py and frequency.py: weights against counts in plain Python; models with weights."""
 
 import copy
+import dataclasses
 import gzip
 import math
 
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceModel, load_task
-from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.identity import EncoderIdentity, save_identity
 from bert_flow_tf.encoder.loading import load_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.frequency import (
@@ -240,6 +241,37 @@ def test_a_saved_model_counts_the_file_again(weighted, corpus, tmp_path):
       SentenceModel.load(tmp_path / "sn")
   finally:
     corpus.write_text(before)
+
+
+def test_a_saved_model_finds_its_file_from_another_working_folder(tmp_path, monkeypatch):
+  """Another file of the same name is not counted; a file that is gone is named with what mends it."""
+  for place, text in {"here": "a dog\n", "there": "a cat\n"}.items():
+    (tmp_path / place).mkdir()
+    (tmp_path / place / "counts.txt").write_text(text)
+  monkeypatch.chdir(tmp_path / "here")
+  settings = {"token_weights": "idf", "frequency_corpus": "counts.txt"}
+  model = SentenceModel.from_pretrained("static:mini", **settings)
+  model.save(tmp_path / "saved")
+  monkeypatch.chdir(tmp_path / "there")
+  again = SentenceModel.load(tmp_path / "saved")
+  assert again.identity.settings.frequency_corpus == str(tmp_path / "here/counts.txt")
+  np.testing.assert_array_equal(again.encode(["a dog", "a cat"]), model.encode(["a dog", "a cat"]))
+  (tmp_path / "here/counts.txt").rename(tmp_path / "moved.txt")
+  with rejected(EncoderError, "folder", match=f"{tmp_path / 'here/counts.txt'} does not exist.*frequency_corpus=FILE"):
+    SentenceModel.load(tmp_path / "saved")
+  moved = SentenceModel.load(tmp_path / "saved", frequency_corpus=tmp_path / "moved.txt")
+  np.testing.assert_array_equal(moved.encode(["a dog"]), model.encode(["a dog"]))
+  with rejected(ConfigError, "frequency_corpus"):
+    SentenceModel.load(tmp_path / "saved", frequency_corpus="no/file")
+
+
+def test_a_saved_relative_path_of_an_earlier_release_is_read(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "counts.txt").write_text("a dog\n")
+  model = SentenceModel.from_pretrained("static:mini", token_weights="idf", frequency_corpus="counts.txt")
+  settings = dataclasses.replace(model.identity.settings, frequency_corpus="counts.txt")
+  save_identity(dataclasses.replace(model.identity, settings=settings), tmp_path / "saved")
+  assert SentenceModel.load(tmp_path / "saved").identity == model.identity
 
 
 @pytest.mark.parametrize(
