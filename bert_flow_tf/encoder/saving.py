@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 from bert_flow_tf.encoder.checkpoints.declared import DECLARATION, DOCUMENT, QUERY, declaration
 from bert_flow_tf.encoder.checkpoints.files import SAVED_BY_TRANSFORMERS, TOKENIZER_CONFIG
+from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
@@ -33,7 +34,7 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
 
   The pooling, length, prompts and number of dimensions that a folder of sentence-transformers declares are declared
   again. Settings of the tokenizer and hidden_act are part of the folder, also as they were given when it was loaded. A
-  given precision, prompt, truncate_dim or token_weights is not: a warning names those that change embeddings.
+  given precision, prompt, truncate_dim or token_weights is not: a warning names them.
   """
   encoder.check_has_transformer("be saved")
   folder = check_path(folder, "folder").resolve()
@@ -81,9 +82,12 @@ def _unsaved(encoder):
   values: dict[str, tuple[object, object]] = {  # of the encoder, and of its folder
     "prompt": (encoder.prompt, declared.prompt),
     "truncate_dim": (encoder.truncate_dim or 0, declared.truncate_dim or 0),
+    "precision": (given.precision, EncoderSettings.precision),
   }
   if encoder.token_weights is not None:
     values["token_weights"] = (encoder.token_weights.name, UNIFORM)
+    for name in ("frequency_corpus", "number_weight"):
+      values[name] = (getattr(given, name), None)
   for role in (QUERY, DOCUMENT):
     prompt = getattr(given, f"{role}_prompt")
     if prompt is not None:
