@@ -50,8 +50,8 @@ class JobSettings(Settings):
   )
   column: str | None = setting(
     None,
-    "Column of the sentence: its name, in TSV and CSV also its number from 1; in a TFRecord the feature's name. "
-    "Default: sentence or text, if the columns have names, else the only one.",
+    "Column of the sentence, or several, as title,text, which are joined by a blank: names, in TSV and CSV also numbers "
+    "from 1; in a TFRecord the feature's name. Default: sentence or text, if the columns have names, else the only one.",
   )
   id_column: str | None = setting(None, "Column of the record's id. Default: records are numbered from 1.")
   header: bool | None = setting(
