@@ -122,21 +122,23 @@ def corpus_format(
     whole_lines: whether each line of a text is a sentence; else it is a TSV if its first line has several columns.
     hint: end of an error that says how another column is named.
   """
-  first_column, *more = split_columns(column)
-  found = InputFormat(kind, first_column, header=bool(header), more_columns=tuple(more) or None)
+  columns = split_columns(column)
+  found = InputFormat(kind, next(iter(columns), None), header=bool(header), more_columns=tuple(columns[1:]) or None)
   if column is None and (kind != TEXT or not whole_lines):
     # Spark may write an empty first file.
     first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
     found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others)
     header = found.header
-  given = [*(("column", name) for name in (found.column, *more)), ("id_column", id_column)]
+  given = [*(("column", name) for name in (columns or [found.column])), ("id_column", id_column)]
   has_header = check_columns(paths, found.kind, given, header, max_bytes)
   return dataclasses.replace(found, id_column=id_column, header=has_header, empty=empty, max_bytes=max_bytes)
 
 
-def split_columns(column: str | None) -> list[str | None]:
-  """Returns the columns of a value such as title,text; a name with a comma stands in quotation marks."""
-  if column is None or "," not in column:
+def split_columns(column: str | None) -> list[str]:
+  """Returns the columns of a value such as title,text, [] of None; a name with a comma stands in quotation marks."""
+  if column is None:
+    return []
+  if "," not in column:
     return [column]
   return [name.strip() for name in next(csv.reader([column]))]
 
