@@ -129,7 +129,7 @@ def corpus_format(
     first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
     found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others)
     header = found.header
-  given = [*(("column", name) for name in (columns or [found.column])), ("id_column", id_column)]
+  given = [("id_column", id_column), ("column", found.column), *(("column", name) for name in columns[1:])]
   has_header = check_columns(paths, found.kind, given, header, max_bytes)
   return dataclasses.replace(found, id_column=id_column, header=has_header, empty=empty, max_bytes=max_bytes)
 
