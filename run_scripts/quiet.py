@@ -18,8 +18,11 @@ _NOISY_MODULES = (
   "cross_device_ops.py",
   "mirrored_strategy.py",
 )
-# Lines that TensorFlow's C++ prints before its log is initialized, when no setting counts.
-_START_UP = re.compile(rb"[IWE]0000 00:00:|WARNING: All log messages before absl")
+# {TF_CPP_MIN_LOG_LEVEL: lines that it hides, but for those that TensorFlow's C++ prints before its log is initialized}
+_START_UP = {
+  level: re.compile(rb"[%s]0000 00:00:|WARNING: All log messages before absl" % letters)
+  for level, letters in {"1": b"I", "2": b"IW", "3": b"IWE"}.items()
+}
 _CPU_INFO = "/proc/cpuinfo"
 
 
@@ -42,18 +45,19 @@ class _Line(logging.Formatter):
 
 
 def import_tensorflow() -> None:
-  """Imports TensorFlow without its lines; with them if TF_CPP_MIN_LOG_LEVEL asks for more than the package does."""
+  """Imports TensorFlow without the lines that TF_CPP_MIN_LOG_LEVEL hides; the package sets 3, which hides all."""
   if "tensorflow" in sys.modules:
     return
   with contextlib.ExitStack() as stack:
-    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3" and _has_avx():
-      stack.enter_context(_hidden_lines())
+    hidden = _START_UP.get(os.environ.get("TF_CPP_MIN_LOG_LEVEL", ""))
+    if hidden is not None and _has_avx():
+      stack.enter_context(_hidden_lines(hidden))
     importlib.import_module("tensorflow")
 
 
 @contextlib.contextmanager
-def _hidden_lines() -> Iterator[None]:
-  """Sends file descriptor 2 to a temporary file, and shows afterwards the lines of others; all lines after an error.
+def _hidden_lines(hidden: re.Pattern[bytes]) -> Iterator[None]:
+  """Sends file descriptor 2 to a temporary file, and shows afterwards the other lines; all lines after an error.
 
   An interrupt is no error.
   """
@@ -70,7 +74,7 @@ def _hidden_lines() -> Iterator[None]:
       os.dup2(standard_error, 2)
       file.seek(0)
       for line in file:
-        if has_failed or not _START_UP.match(line):
+        if has_failed or not hidden.match(line):
           os.write(standard_error, line)
       os.close(standard_error)
 

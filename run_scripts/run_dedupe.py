@@ -6,7 +6,6 @@ bert-flow dedupe new.csv --column=name,address --against=old.csv --output=added.
 bert-flow dedupe --vectors=FOLDER --output=distinct_ids.txt
 """
 
-import dataclasses
 import os
 import pathlib
 import sys
@@ -20,9 +19,9 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.files.formats import kind_of
-from bert_flow_tf.data.files.given_columns import check_columns
 from bert_flow_tf.data.files.input_format import JSONL, TEXT
 from bert_flow_tf.data.files.rows import Records, read_records
+from bert_flow_tf.data.files.source import joined
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.progress import counted
@@ -38,10 +37,7 @@ _REPORTS = (".tsv", ".jsonl")
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_settings(JobSettings, ("input", "input_format", "header", "max_record_bytes"))
-  text = "Column of the sentence, or several, as name,address, which are compared together: names, in TSV and CSV also "
-  flags.DEFINE_list("column", None, f"{text}numbers from 1. Default: sentence or text, else the only one.")
-  help_page.put_under("column", "corpus")
+  common_flags.define_settings(JobSettings, ("input", "input_format", "column", "header", "max_record_bytes"))
   text_flags.define_vectors_flag("Compared in place of input; the output has the ids of those that are kept.")
   text = "File of records, with --vectors a folder, which the input is compared with, too; they are not written. "
   flags.DEFINE_string("against", None, f"{text}Flags of columns hold for both files.")
@@ -65,8 +61,6 @@ def check_flags() -> None:
   text_flags.check_vectors_flags(["model", "init_checkpoint", "flow_folder"])
   if common_flags.given(["recipe", "calibration", "sentence_embedding_type"]) and not common_flags.given(["model"]):
     FLAGS["model"].value = EncoderSettings().model  # a calibration removes its cone
-  if FLAGS.column == []:
-    raise ConfigError("column: empty; expected a column, or leave the flag out", "column")
   text_flags.check_text_flags()
   text_flags.check_output_file("report")
   if FLAGS.report is not None and not FLAGS.report.lower().endswith(_REPORTS):
@@ -100,15 +94,8 @@ def _is_same(path, other):
 
 def read(path: str) -> tuple[Records, list[str]]:
   """Returns the records of a file, and the text of each, in which several columns stand one after the other."""
-  columns = FLAGS.column or []
-  settings = common_flags.settings(JobSettings, column=next(iter(columns), None))
-  input_format = settings.format_of([path])
-  if columns:
-    given = [("column", column) for column in columns]
-    has_names = check_columns([path], input_format.kind, given, FLAGS.header, FLAGS.max_record_bytes)
-    input_format = dataclasses.replace(input_format, header=has_names)
-  records = read_records(path, input_format, columns or None, keep_empty=True)
-  return records, [" ".join(filter(str.strip, fields)) for fields in records.texts]
+  records = read_records(path, common_flags.settings(JobSettings).format_of([path]), keep_empty=True)
+  return records, list(map(joined, records.texts))
 
 
 def dedupe_file() -> None:

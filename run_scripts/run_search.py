@@ -4,14 +4,18 @@ bert-flow search corpus.txt "Who plays?" --calibration=soft-whitening
 bert-flow search corpus.txt --flow_folder=exp/NAME/flow
 bert-flow search corpus.txt --flow_folder=exp/NAME/flow --queries=queries.txt --output=hits.tsv
 bert-flow search --vectors=FOLDER "Who plays?"
+bert-flow search corpus.jsonl --id_column=_id --queries=queries.jsonl --query_id_column=_id --output_format=trec
 """
 
+import collections
+import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if __package__ in (None, ""):  # run as a file, from any folder
@@ -20,21 +24,27 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
-from bert_flow_tf.data.files.given_columns import sentence_format
-from bert_flow_tf.data.files.input_format import TSV
+from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.input_format import TEXT, TSV
 from bert_flow_tf.data.files.rows import read_sentences
-from bert_flow_tf.errors import ConfigError, DataError, naming
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
+from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.search_choice import ExactSearch, search_of_embeddings, search_of_folder
 from bert_flow_tf.vectors.sentence_index import SentenceIndex
 from bert_flow_tf.vectors.vector_folder import VectorFolder
-from run_scripts import common_flags, quiet, runner, text_flags
+from run_scripts import common_flags, help_page, quiet, runner, text_flags
 
 if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
 
 FLAGS = flags.FLAGS
+TREC = "trec"
+# Name of the run in its last column.
+_RUN = "bert_flow"
+# {flag of the corpus: the same of the queries}
+_OF_QUERIES = {"column": "query_column", "id_column": "query_id_column", "header": "query_header"}
 
 
 def define_flags() -> None:
@@ -43,14 +53,23 @@ def define_flags() -> None:
     JobSettings, ("input", "input_format", "column", "id_column", "header", "max_record_bytes")
   )
   flags.DEFINE_multi_string("query", [], "Query, as the arguments after the file; may be given several times.")
-  flags.DEFINE_string("queries", None, "File of queries. Default: lines of standard input.")
+  flags.DEFINE_string("queries", None, "File of queries; - is standard input. Default: typed ones.")
+  text = "Column of the query, or several: names, in TSV and CSV also numbers from 1. Default: sentence or text, else "
+  flags.DEFINE_string("query_column", None, f"{text}the only one.")
+  text = "Column of the query's id, which becomes the column query_id. Default: queries are numbered from 1."
+  flags.DEFINE_string("query_id_column", None, text)
+  text = "Whether the first line of a TSV or CSV of queries names its columns. Default: yes if one is given by name."
+  flags.DEFINE_boolean("query_header", None, text)
   text_flags.define_vectors_flag("Searched in place of input, with their encoder and calibration; ids are printed.")
   text_flags.define_index_flag()
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
   common_flags.define_model_flags()
   common_flags.define_query_prompt_flag()
   text_flags.define_fit_flag()
-  text_flags.define_output_flag("With queries: TSV file of query, rank, similarity, id and sentence")
+  text_flags.define_output_flag("With queries: file of the answers")
+  text = "tsv of query, rank, similarity, id and sentence, or trec: query's id, Q0, id, rank, similarity, bert_flow."
+  flags.DEFINE_enum("output_format", TSV, [TSV, TREC], text)
+  help_page.put_under("output_format", "io")
 
 
 def take_corpus_and_queries(arguments: list[str]) -> None:
@@ -70,26 +89,67 @@ def check_flags() -> None:
     common_flags.reject(["prompt"], "stands before the texts of the vectors already; query_prompt is for queries")
   text_flags.check_vectors_flags(["id_column"])
   text_flags.check_text_flags()
-  text_flags.check_output_kind(TSV)
+  text_flags.check_output_kind(FLAGS.output_format)
   for query in FLAGS.query:
     if not query.strip():
       raise ConfigError(f"query={query!r}: blank; expected text", argument="query")
   if FLAGS.queries is not None and FLAGS.query:
     raise ConfigError("queries: has no use with a query on the command line; leave one out", argument="queries")
+  streams = [name for name in FLAGS.input if name == FLAGS.queries and storage.is_stream(name)]
+  if streams:
+    raise ConfigError("queries: standard input is the corpus already; expected another file", argument="queries")
+  if FLAGS.queries is None:
+    common_flags.reject(list(_OF_QUERIES.values()), "needs a file of queries")
   if FLAGS.queries is None and not FLAGS.query:
-    common_flags.reject(["output"], "needs queries; what is found for typed ones is printed")
+    common_flags.reject(["output", "output_format"], "needs queries; what is found for typed ones is printed")
     if "-" in FLAGS.input:
       raise ConfigError("queries: missing; expected queries, as standard input is the corpus", argument="queries")
 
 
-def read_queries() -> list[str]:
-  """Returns the queries of the command line, or of --queries; [] if they are typed."""
-  if FLAGS.queries is None:
-    return FLAGS.query
-  with naming("queries"):
-    hint = ", a query on each line"
-    queries = sentence_format(FLAGS.queries, argument="queries", hint=hint, max_bytes=FLAGS.max_record_bytes)
-    return [query for _, query in read_sentences([FLAGS.queries], queries)]
+def read_queries() -> list[tuple[str, str]]:
+  """Returns (id, text) of the queries of the command line, numbered from 1, or of --queries; [] if they are typed."""
+  path = FLAGS.queries
+  if path is None:
+    return [(str(number), query) for number, query in enumerate(FLAGS.query, 1)]
+  columns = {name: FLAGS[flag].value for name, flag in _OF_QUERIES.items()}
+  kind = None
+  if kind_of(path) == TEXT and any(value is not None for value in columns.values()):
+    kind = TSV
+  settings = JobSettings(input=(path,), input_format=kind, max_record_bytes=FLAGS.max_record_bytes, **columns)
+  with _naming_queries():
+    queries = read_sentences([path], settings.format_of([path], hint="; --query_column names it"))
+    if FLAGS.query_id_column is not None:
+      check_ids((name for name, _ in queries), f"query_id_column={FLAGS.query_id_column}: {path}")
+  return queries
+
+
+@contextlib.contextmanager
+def _naming_queries() -> Iterator[None]:
+  """Puts the flags of the queries in place of the corpus's in errors of the block."""
+  try:
+    yield
+  except BertFlowError as error:
+    flag = {**_OF_QUERIES, "input": "queries", None: "queries"}.get(error.argument, error.argument)
+    message = str(error)
+    if error.argument is None:
+      message = f"queries: {message}"
+    elif error.argument in _OF_QUERIES:
+      message = re.sub(rf"\b{error.argument}(?==|:| has)", str(flag), message)
+    else:
+      message = message.replace("input", "queries", 1)
+    raise type(error)(message, flag) from error
+
+
+def check_ids(ids: Iterable[str], where: str) -> None:
+  """Raises a DataError for an id that repeats, or that has a blank, which separates the columns of a run of TREC."""
+  known = set()
+  for name in ids:
+    if name in known:
+      raise DataError(f"{where}: the id {name[:100]!r} repeats; expected distinct ids", where.partition("=")[0])
+    if FLAGS.output_format == TREC and name.split() != [name]:
+      message = f"{where}: the id {name[:100]!r} has a blank, which separates columns in TREC's format"
+      raise DataError(f"{message}; expected ids without blanks, or output_format=tsv", where.partition("=")[0])
+    known.add(name)
 
 
 def typed() -> Iterator[str]:
@@ -123,10 +183,24 @@ class Corpus:
   fields: Callable[[int], tuple[str, ...]]
 
 
+def check_corpus_ids(ids: list[str], paths: str) -> None:
+  """Raises a DataError for ids that are none of TREC's format; for a TSV, logs a warning of ids that repeat."""
+  if FLAGS.output_format == TREC:
+    check_ids(ids, f"id_column={FLAGS.id_column}: {paths}")
+    return
+  (first, count), *_ = collections.Counter(ids).most_common(1)
+  if count > 1:
+    logging.warning("id_column=%s: ids that repeat, such as %r, %d times", FLAGS.id_column, first[:100], count)
+
+
 def text_corpus(queries: int) -> Corpus:
   """Embeds the sentences of --input for a number of queries."""
   paths = text_flags.input_files()
-  corpus = read_sentences(paths, common_flags.settings(JobSettings).format_of(paths))
+  # The settings' output_format is that of vectors.
+  settings = common_flags.settings(JobSettings, output_format=JobSettings.output_format)
+  corpus = read_sentences(paths, settings.format_of(paths))
+  if FLAGS.id_column is not None:
+    check_corpus_ids([name for name, _ in corpus], ", ".join(paths)[:200])
   sentences = [sentence for _, sentence in corpus]
   model = text_flags.load_text_model(sentences, documents=True)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True, normalize_embeddings=True)
@@ -158,6 +232,15 @@ def log_prompts(model: "SentenceModel") -> None:
     logging.info("%r stands before the texts of the corpus, %r before queries", prompt, query_prompt)
 
 
+def log_unknown(model: "SentenceModel", queries: list[str]) -> None:
+  """Logs a warning of queries whose embedding tells nothing."""
+  unknown = [query for query, is_known in zip(queries, model.knows(queries), strict=True) if not is_known]
+  if unknown:
+    message = "%s of nothing but pieces that the encoder's vocabulary does not know ([UNK]), such as %r: what is found "
+    message += "for such a query is arbitrary, and a similarity of 1 is that of any text of unknown words"
+    logging.warning(message, counted(len(unknown), "query"), unknown[0][:100])
+
+
 def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
@@ -166,19 +249,41 @@ def main() -> None:
   log_prompts(corpus.model)
 
   def hits(texts):
-    """Yields (query, rank, cosine, id and sentence) of each query's nearest sentences."""
+    """Yields (position of the query, rank, cosine, row) of each query's nearest sentences."""
+    log_unknown(corpus.model, texts)
     nearest = corpus.searcher.search(corpus.model.encode_query(texts, FLAGS.predict_batch_size), FLAGS.top_k)
-    for query, scores, rows in zip(texts, nearest.scores, nearest.rows, strict=True):
+    for position, (scores, rows) in enumerate(zip(nearest.scores, nearest.rows, strict=True)):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
-        yield query, str(rank), f"{score:.6f}", *corpus.fields(row)
+        yield position, rank, score, row
 
-  if len(queries) > 1 or FLAGS.queries is not None or FLAGS.output is not None:
-    table = [("query", "rank", "similarity", *corpus.columns), *hits(queries)]
+  texts = [text for _, text in queries]
+  is_table = len(queries) > 1 or FLAGS.queries is not None or FLAGS.output is not None
+  if FLAGS.output_format == TREC:
+    text_flags.write_output("".join(run_lines(queries, hits(texts), corpus)).encode("utf-8"))
+  elif is_table:
+    table = [("query_id", "query", "rank", "similarity", *corpus.columns)]
+    for position, rank, score, row in hits(texts):
+      table.append((*queries[position], str(rank), f"{score:.6f}", *corpus.fields(row)))
+    if FLAGS.query_id_column is None:
+      table = [fields[1:] for fields in table]
     text_flags.write_output("".join(map(_line, table)).encode("utf-8"))
-    return
-  for query in queries or typed():
-    for hit in hits([query]):
-      print(_line(hit[2:]), end="", flush=True)
+  else:
+    for query in texts or typed():
+      for _, _, score, row in hits([query]):
+        print(_line((f"{score:.6f}", *corpus.fields(row))), end="", flush=True)
+
+
+def run_lines(queries: list[tuple[str, str]], hits: Iterable[tuple], corpus: Corpus) -> Iterator[str]:
+  """Yields the lines of a run in TREC's format.
+
+  trec_eval sorts by the similarity, so that it has all digits of float32: it is equal where the cosines are equal.
+  """
+  for position, of_query in itertools.groupby(hits, key=lambda hit: hit[0]):
+    found = [(corpus.fields(row)[0], rank, score) for _, rank, score, row in of_query]
+    if FLAGS.vectors is not None:
+      check_ids((name for name, _, _ in found), f"vectors={FLAGS.vectors}")
+    for name, rank, score in found:
+      yield f"{queries[position][0]} Q0 {name} {rank} {score:.9g} {_RUN}\n"
 
 
 def _line(fields):

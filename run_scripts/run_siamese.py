@@ -51,7 +51,7 @@ _DEFINE: dict[type, Callable[..., flags.FlagHolder]] = {
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  flags.DEFINE_string("task", None, f"One of {', '.join(task_names(KINDS))}, in any case.")
+  flags.DEFINE_string("task", None, f"One of {', '.join(task_names(KINDS))}, in any case; also --task_name.")
   flags.DEFINE_alias("task_name", "task")
   flags.DEFINE_boolean("do_train", False, "Train, and save checkpoints, encoder, classifier and flow.")
   flags.DEFINE_boolean("do_eval", False, "Evaluate the latest checkpoint on dev: eval_results.txt.")

@@ -108,6 +108,9 @@ def _parse(argv, take_arguments, prints_output):
   except flags.Error as error:
     # absl shows a wrong boolean as a tuple of its message and the value.
     message = re.sub(r"\('Non-boolean .*\)$", "expected true or false, or 1 or 0", str(error).strip())
+    message = re.sub("invalid literal for int.*", "expected an integer", message)
+    message = re.sub("could not convert string to float.*", "expected a number", message)
+    message = re.sub("'saved_model'(?!\\w).*", "'saved_model' (expected --model=saved_model:FOLDER)", message)
     message = re.sub(r"\. Did you mean: (.*) \?$", r" (did you mean \1?)", message)
     sys.exit(_fail(f"{message.removeprefix('flag ')}; --help lists the flags"))
   except SystemExit:  # absl has printed --helpfull, and would exit with 1

@@ -31,6 +31,9 @@ from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors import shards
 from bert_flow_tf.vectors.shards import ShardFolder
 
+# End of an error about a file whose column of sentences is not found.
+_HINT = "; --column names it, or --input_format=text takes lines"
+
 
 @dataclasses.dataclass(frozen=True)
 class JobSettings(Settings):
@@ -50,8 +53,8 @@ class JobSettings(Settings):
   )
   column: str | None = setting(
     None,
-    "Column of the sentence: its name, in TSV and CSV also its number from 1; in a TFRecord the feature's name. "
-    "Default: sentence or text, if the columns have names, else the only one.",
+    "Column of the sentence, or several, as title,text, joined by a blank: names, in TSV and CSV also numbers from 1; "
+    "in a TFRecord the feature's name. Default: sentence or text, if the columns have names, else the only one.",
   )
   id_column: str | None = setting(None, "Column of the record's id. Default: records are numbered from 1.")
   header: bool | None = setting(
@@ -83,8 +86,11 @@ class JobSettings(Settings):
     if self.beam_options and self.runner is None:
       raise ConfigError("beam_options without a runner; they are options of Apache Beam", argument="beam_options")
 
-  def format_of(self, paths: Sequence[str]) -> InputFormat:
-    """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names."""
+  def format_of(self, paths: Sequence[str], hint: str = _HINT) -> InputFormat:
+    """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names.
+
+    `hint` is the end of an error about a file whose column of sentences is not found.
+    """
     # A text with a column is a TSV.
     kind = self.input_format or common_kind(paths)
     if kind == TEXT and self.input_format is None and self.column is not None:
@@ -111,7 +117,7 @@ class JobSettings(Settings):
       empty=self.empty_lines,
       max_bytes=self.max_record_bytes,
       whole_lines=self.input_format == TEXT,
-      hint="; --column names it, or --input_format=text takes lines",
+      hint=hint,
     )
 
 

@@ -11,7 +11,7 @@ from absl import logging
 from bert_flow_tf.data.files.formats import EXPECTED, PAIR, SCORE, SENTENCE, Format, find_format, is_score, read_number
 from bert_flow_tf.data.files.given_columns import given_format
 from bert_flow_tf.data.files.input_format import EMBED, MAX_RECORD_BYTES, SKIP
-from bert_flow_tf.data.files.rows import Records, opened_whole, records_of
+from bert_flow_tf.data.files.rows import Records, log_without_text, opened_whole, records_of
 from bert_flow_tf.data.files.source import FileSource, shown_names
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Paths, TaskData, TaskSpec
@@ -67,9 +67,10 @@ def read_custom_pairs(
       found = _found_format(source, header, max_bytes, hint)
     empty = SKIP if SENTENCE in found.roles else EMBED
     columns = [found.roles[role] for role in (SENTENCE, *PAIR, SCORE) if role in found.roles]
-    records = records_of(source, found.reading(empty, max_bytes), columns, found.quoted)
+    records = records_of(source, found.reading(empty, max_bytes), columns, found.quoted, keep_empty=True)
   if SENTENCE in found.roles:
-    sentences = [text for (text,) in records.texts]
+    sentences = [text for (text,) in records.texts if text.strip()]
+    log_without_text(name, len(records.texts) - len(sentences))
     return pair_up(sentences), f"{counted(len(sentences), 'sentence')} of {name}"
   first, second, *others = map(list, zip(*records.texts, strict=True))
   if others:

@@ -41,7 +41,9 @@ def load_model_of(
     else:
       loaded = SentenceModel.load(calibration_folder, model=encoder, allow_other_encoder=True, **arguments)
   except BertFlowError as error:
-    message = f"{where}: embedded by {identity.name}, another encoder or calibration than {encoder.name} ({error})"
+    # The vectors' own length and pooling, which the user did not give, say nothing.
+    reason = "" if error.argument in arguments else f" ({error})"
+    message = f"{where}: embedded by {identity.name}, another encoder or calibration than {encoder.name}{reason}"
     raise EncoderError(f"{message}; take the same model", argument="vectors") from error
   check_embedder(vectors.manifest["settings"]["embedder"], loaded, where)
   return loaded

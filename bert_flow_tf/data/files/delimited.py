@@ -23,6 +23,7 @@ from bert_flow_tf.data.files.source import (
   too_long,
 )
 from bert_flow_tf.errors import DataError
+from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
 
 # {separator that spreadsheets write in place of a comma: its name}
@@ -41,6 +42,10 @@ _PART = 1 << 12
 _SEP_LINE = re.compile(rb"sep=([;,|:^~\t])\r?\n?")
 # A first line whose columns have blanks before their quotation marks, which csv takes for text.
 _SPACED_LINE = re.compile(rb'"[^"]*"(?:[;,|] +"[^"]*")+\s*')
+
+
+# Advice for standard input, whose name tells no kind, by the commands that have the flag.
+_KIND_OF_STREAM = "embed, search, dedupe and score take it from standard input by --input_format=csv"
 
 
 def mend_separator(separator: str) -> str:
@@ -299,6 +304,8 @@ def check_separator(source: FileSource, kind: str, line: str, is_header: Callabl
     if len(fields) < 2:
       continue
     mend = f"; {mend_separator(separator)}" if kind == CSV else ""
+    if storage.is_stream(source.path):
+      mend += f"; {_KIND_OF_STREAM}"
     as_text = "" if separator == "\t" else "; in a file whose name ends in .txt each line is a sentence"
     if " " not in "".join(fields) and is_header(fields):
       _check_encoding(source)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -326,6 +327,20 @@ def _keys_or_schema(look: _Look) -> Format | None:
   return look.with_names(roles, header=False)
 
 
+def _json_as_text(look: _Look) -> None:
+  """Rejects a text of JSON lines with names of ours, as of standard input, whose name tells no kind."""
+  line = "\t".join(look.names)
+  if look.kind != TEXT or not line.startswith("{"):
+    return
+  try:
+    keys = list(json.loads(line))
+  except (ValueError, RecursionError):
+    return
+  if candidates_of(keys):
+    expected = "expected a file whose name ends in .jsonl, or --input_format=jsonl in embed, search, dedupe and score"
+    raise DataError(f"{look.source.path}, line 1: an object of JSON lines ({shown_names(keys[:20])}); {expected}")
+
+
 def _table_of_r(look: _Look) -> None:
   """Rejects a table as R writes it by default, with names of ours."""
   if look.header is not False:
@@ -380,6 +395,7 @@ def _no_roles(look: _Look) -> Format:
 # Rules in their order: a rule returns the format, rejects the file, or leaves it to the next rule.
 _RULES: tuple[Callable[[_Look], Format | None], ...] = (
   _keys_or_schema,
+  _json_as_text,
   _table_of_r,
   _other_separator,
   _names_of_ours,

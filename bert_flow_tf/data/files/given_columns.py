@@ -1,5 +1,6 @@
 """Format of files whose columns the user gave, or of the files of a corpus: whether they have them, and a header."""
 
+import csv
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -112,7 +113,8 @@ def corpus_format(
   Args:
     paths: the files.
     kind: their kind.
-    column: column of the sentence; None to find it by the names of the columns, or to read lines.
+    column: column of the sentence, or several, as title,text; None to find it by the names of the columns, or to read
+      lines.
     id_column: column of the record's id; None to number the records.
     header: see `find_format`.
     empty: see `InputFormat`.
@@ -120,15 +122,25 @@ def corpus_format(
     whole_lines: whether each line of a text is a sentence; else it is a TSV if its first line has several columns.
     hint: end of an error that says how another column is named.
   """
-  found = InputFormat(kind, column, header=bool(header))
+  columns = split_columns(column)
+  found = InputFormat(kind, next(iter(columns), None), header=bool(header), more_columns=tuple(columns[1:]) or None)
   if column is None and (kind != TEXT or not whole_lines):
     # Spark may write an empty first file.
     first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
     found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others)
     header = found.header
-  given = [("column", found.column), ("id_column", id_column)]
+  given = [("id_column", id_column), ("column", found.column), *(("column", name) for name in columns[1:])]
   has_header = check_columns(paths, found.kind, given, header, max_bytes)
   return dataclasses.replace(found, id_column=id_column, header=has_header, empty=empty, max_bytes=max_bytes)
+
+
+def split_columns(column: str | None) -> list[str]:
+  """Returns the columns of a value such as title,text, [] of None; a name with a comma stands in quotation marks."""
+  if column is None:
+    return []
+  if "," not in column:
+    return [column]
+  return [name.strip() for name in next(csv.reader([column]))]
 
 
 def check_columns(

@@ -15,7 +15,8 @@ MAX_RECORD_BYTES = 1 << 20
 class InputFormat:
   """Format of all input files of a run; a column is given by its name, or in TSV and CSV by its number from 1.
 
-  `width` is the number of columns of each record of a TSV or CSV without a header; None if it is not known.
+  `width` is the number of columns of each record of a TSV or CSV without a header; None if it is not known. The texts
+  of `more_columns` stand after that of `column`, each after a blank; None for a single column.
   """
 
   kind: str = TEXT
@@ -25,11 +26,17 @@ class InputFormat:
   empty: str = SKIP
   max_bytes: int = MAX_RECORD_BYTES
   width: int | None = None
+  more_columns: tuple[str, ...] | None = None
 
   @property
   def columns(self) -> list[str]:
     """Columns of the sentence and, unless the records are numbered, of the id."""
-    return [name for name in (self.column, self.id_column) if name is not None]
+    return [name for name in (self.column, *(self.more_columns or ()), self.id_column) if name is not None]
+
+  @property
+  def texts(self) -> int:
+    """Number of columns of the sentence."""
+    return 1 + len(self.more_columns or ())
 
 
 def record_limit() -> int:

@@ -6,6 +6,8 @@ import dataclasses
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from absl import logging
+
 from bert_flow_tf.data.files.formats import PAIR, find_format, open_reader, reader_of, table_format
 from bert_flow_tf.data.files.given_columns import given_format
 from bert_flow_tf.data.files.input_format import (
@@ -21,6 +23,7 @@ from bert_flow_tf.data.files.input_format import (
 from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.data.files.source import BOM, FileSource, Reader
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.progress import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,10 +192,11 @@ def _no_sentences(path: str, has_header: bool) -> DataError:
 def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tuple[str, str]]:
   """Returns (id, sentence) of the records of files of any format; the id of a record without one is its number from 1.
 
-  A DataError names the first broken record.
+  Records without text are left out, with a warning that counts them, but for lines without anything. A DataError names
+  the first broken record.
   """
   sentences: list[tuple[str, str]] = []
-  count = 0
+  count = without_text = 0
   for path in paths:
     with contextlib.closing(open_reader(path, input_format)) as reader:
       for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
@@ -200,9 +204,18 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
         parsed = reader.checked(record, number, reader.parse)
         if parsed is not None:
           sentences.append((parsed[0] or str(count), parsed[1]))
+        elif not reader.is_blank(record):
+          without_text += 1
   if not sentences:
     raise _no_sentences(", ".join(paths)[:200], input_format.header and not count and any(reader.names))
+  log_without_text(", ".join(paths)[:200], without_text)
   return sentences
+
+
+def log_without_text(path: str, count: int) -> None:
+  """Logs a warning of a number of records without text, if there are any."""
+  if count:
+    logging.warning("%s: %s without text left out", path, counted(count, "record"))
 
 
 def read_table(path: str, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Records:

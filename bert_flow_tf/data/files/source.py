@@ -286,6 +286,11 @@ def shown_names(names: Iterable[str]) -> str:
   return ", ".join(name[:40] or "(without a name)" for name in names)
 
 
+def joined(texts: Sequence[str]) -> str:
+  """Returns the texts of a record's columns as one, separated by blanks; of several, those without text add nothing."""
+  return texts[0] if len(texts) == 1 else " ".join(filter(str.strip, texts))
+
+
 # A record of a reader, as it is before it is parsed: the bytes of a line, or the columns of a CSV or Parquet file.
 Record = TypeVar("Record")
 Parsed = TypeVar("Parsed")
@@ -373,16 +378,17 @@ class Reader(Generic[Record]):
     """Returns (id or None, sentence) of one of `records`, None for one to be skipped; or raises a TextError."""
     if isinstance(record, TextError):
       raise record
-    fields, name = self.fields(record), None
-    if len(fields) == 2:
-      name = fields[1]
+    fields, name, texts = self.fields(record), None, self._format.texts
+    if len(fields) > texts:
+      name = fields[texts]
       if not name or any(mark in name for mark in "\n\r\0"):
         raise TextError("bad id", "the id is empty, or has a line break or NUL")
-    if not fields[0].strip() and self._format.empty != EMBED:
+    text = joined(fields[:texts])
+    if not text.strip() and self._format.empty != EMBED:
       if self._format.empty == SKIP:
         return None
       raise TextError("empty", "the sentence is empty")
-    return name, fields[0]
+    return name, text
 
   def fields(self, record: Record) -> list[str]:
     """Returns the wanted columns of a record; for a corpus the sentence, then the id if there is an id column."""

@@ -47,7 +47,8 @@ class TfRecordReader(Reader[bytes]):
     except DecodeError as error:
       raise TextError("no Example", "the record is not a tf.train.Example") from error
     fields = []
-    for name, allowed in zip(self._columns, _FEATURES, strict=False):
+    for place, name in enumerate(self._columns):
+      allowed = _FEATURES[place >= self._format.texts]
       kind = example[name].WhichOneof("kind") or "nothing"
       values = getattr(example[name], kind).value if kind in allowed else []
       if len(values) != 1:

@@ -188,6 +188,46 @@ def test_a_key_that_no_record_has_is_an_error_that_names_the_keys(file):
       read(path)
 
 
+def test_several_columns_are_one_text(file):
+  rows = [("Saturn", "It has rings."), ("", "A dog."), (None, "Rain."), ("Title", " "), (" ", "")]
+  of_json = file(write_lines({"id": f"d{row}", "title": a, "text": b} for row, (a, b) in enumerate(rows)), "a.jsonl")
+  lines = [f"d{row},{a or ''},{b}\n" for row, (a, b) in enumerate(rows)]
+  of_csv = file("id,title,text\n" + "".join(lines), "a.csv")
+  expected = [("d0", "Saturn It has rings."), ("d1", "A dog."), ("d2", "Rain."), ("d3", "Title")]
+  for path in (of_json, of_csv):
+    assert search(path, column="title,text", id_column="id") == expected
+    read = embed(path, column="title,text", id_column="id")
+    assert [(record.id, record.text) for record in read.records] == expected and read.skipped == 1
+    assert dedupe(path, column="title,text").texts[0] == list(rows[0])
+  assert search(of_csv, column="2,3")[0] == ("1", expected[0][1])
+  with pytest.raises(DataError, match="no record has the key 'body'"):
+    search(of_json, column="title,body")
+  path = file('"Last, first",age\n"Doe, Al",7\n', "b.csv")
+  for column, text in (('"Last, first"', "Doe, Al"), ('"Last, first",age', "Doe, Al 7")):
+    assert search(path, column=column) == [("1", text)] and dedupe(path, column=column).texts[0][0] == "Doe, Al"
+
+
+def test_records_without_text_are_counted(file, caplog):
+  for content, name in (
+    ("text,n\nA.,1\n,2\n  ,3\n\nB.,4\n", "a.csv"),
+    (write_lines([*SPARSE[:2], SPARSE[3]]), "a.jsonl"),
+  ):
+    for read in (fit, corpus, search, queries):
+      caplog.clear()
+      read(file(content, name))
+      assert f"{name}: 2 records without text left out" in caplog.text, read
+
+
+def test_files_of_standard_input_whose_name_tells_no_kind(file):
+  of_json = file(write_lines(SPARSE[1:2]), "a.txt")
+  for read in (fit, corpus, search, dedupe, embed, queries):
+    with pytest.raises(DataError, match=r"line 1: an object of JSON lines \(id, text\); expected .*jsonl"):
+      read(of_json)
+  assert search(of_json, input_format="text") == [("1", write_lines(SPARSE[1:2]).strip())]
+  assert search(of_json, input_format="jsonl") == [("1", "A dog.")]
+  assert search(file("{braces} {}\n", "b.txt")) == [("1", "{braces} {}")]
+
+
 RIVALS = {
   "a.csv": "text,sentence\nPrices rose.,The moon is bright.\n",
   "b.csv": "id,Text,text\n1,Prices rose.,The moon is bright.\n",

@@ -14,7 +14,7 @@ from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from run_scripts.bert_flow import COMMANDS
-from tests.run_scripts.start.files import HAS_PARQUET, SENTENCES, prepare
+from tests.run_scripts.start.files import BEIR, HAS_PARQUET, SENTENCES, prepare
 from tests.testing import REPO, finished_python, rejected
 from tests.vectors.toy_rows import all_cosines
 
@@ -126,6 +126,20 @@ WRONG = {
   "search corpus.txt --queries=empty.tsv": "--queries: empty.tsv is empty",
   "search empty.tsv --column=1": "is empty",
   "search corpus.txt --top_k=0": "--top_k=0",
+  "search corpus.txt query --top_k=1.5": "--top_k=1.5: expected an integer;",
+  "search corpus.txt query --saved_model=F": "'saved_model' (expected --model=saved_model:FOLDER);",
+  "search corpus.txt query --query_id_column=id": "--query_id_column: needs a file of queries",
+  "search corpus.txt --output_format=trec": "--output_format: needs queries",
+  "search - --queries=-": "--queries: standard input is the corpus already",
+  "search corpus.txt --queries=topics.tsv --query_column=2": "--query_header: missing; the first line of topics",
+  "search corpus.txt --queries=topics.tsv --query_column=x": "--queries: topics.tsv, line 1: 0 columns 'x'",
+  "search corpus.txt --queries=topics.tsv --query_column=0": "--query_column=0: expected 1 or more",
+  "search corpus.txt --queries=beir.jsonl --query_header": "--query_header has no meaning for jsonl files",
+  "search corpus.txt --queries=beir.jsonl --query_id_column=id": "--queries: beir.jsonl: no record has the key 'id'",
+  "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
+  "search corpus.txt --queries=a.tar": "--queries: a.tar is a tar archive",
+  "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
+  "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
   "search corpus.txt --query=": "error: --query='': blank",
   "score ids.tsv": "column 1 has the numbers of rows",
   "eval ids.tsv": "column 1 has the numbers of rows",
@@ -199,6 +213,16 @@ RIGHT = {
   "score braces.tsv": "",
   "eval blank.jsonl": "",
   "search corpus.csv --column=text --id_column=id --top_k=1": "A dog runs in the park.\n\nA man is eating.\n",
+}
+
+_TREC = "--id_column=_id --output_format=trec"
+RIGHT |= {
+  "search beir.jsonl --id_column=_id --queries=beir.jsonl --query_id_column=_id --top_k=2": "",
+  f"search beir.jsonl --column=title,text {_TREC} --queries=beir.jsonl.gz --query_id_column=_id": "",
+  f"search beir.jsonl {_TREC} --queries=topics.tsv --query_column=2 --query_id_column=1 --noquery_header": "",
+  f"search beir.jsonl {_TREC} --queries=- --query_column=2 --top_k=1": "7\tThe dog\n8\tA man\n",
+  f"search beir.jsonl {_TREC} The_dog --top_k=1": "",
+  "search unknown.txt 菜单 --top_k=1": "",
 }
 
 _PROMPTED = "--prompt=passage: --query_prompt=query:"
@@ -413,6 +437,36 @@ def test_search(ran, model):
   assert header.startswith("query\trank") and [hit.split("\t")[0] for hit in hits] == ["The_dog", "A_man"]
   hit = results["search corpus.csv --id_column=id --queries=queries.csv --top_k=1"][1].splitlines()[1].split("\t")
   assert hit[0] == "A man, eating." and hit[3:] in (["n0", SENTENCES[0]], ["n2", SENTENCES[0]])
+
+
+def test_ids_of_queries(ran, model):
+  """In a TSV a column before the others; in TREC's format, where the score decides the order, all digits."""
+  _, _, results = ran
+  (line,) = (line for line in RIGHT if line.startswith("search beir.jsonl --id_column=_id --queries=beir.jsonl"))
+  header, *rows = [text.split("\t") for text in results[line][1].splitlines()]
+  assert header == ["query_id", "query", "rank", "similarity", "id", "sentence"]
+  expected = [(name, text, rank) for name, _, text in BEIR for rank in ("1", "2")]
+  assert [tuple(row[:3]) for row in rows] == expected and {row[4] for row in rows} <= {name for name, *_ in BEIR}
+  texts = [f"{title} {text}".removeprefix(" ") for _, title, text in BEIR]
+  cosines = all_cosines(model.encode([text for *_, text in BEIR]), model.encode(texts))
+  line = next(line for line in RIGHT if "--column=title,text" in line)
+  run = [text.split(" ") for text in results[line][1].splitlines()]
+  names = [name for name, *_ in BEIR]
+  for position, name in enumerate(names):
+    lines = [fields for fields in run if fields[0] == name]
+    found = [names.index(fields[2]) for fields in lines]
+    scores = np.array([np.float32(fields[4]) for fields in lines])
+    assert sorted(found) == [0, 1, 2, 3] and (np.diff(scores) <= 0).all()
+    assert [(fields[1], fields[3], fields[5]) for fields in lines] == [("Q0", str(n), "bert_flow") for n in range(1, 5)]
+    np.testing.assert_allclose(scores, cosines[position][found], atol=1e-6)
+  # Two texts with their title are equal, and so are their cosines, as printed.
+  tied = [fields[4] for fields in run if fields[0] == "q1" and fields[2] in ("q2", "q4")]
+  assert len(set(tied)) == 1
+  for end, ids in (("--noquery_header", {"q1", "q2"}), ("--queries=- --query_column=2 --top_k=1", {"1", "2"})):
+    line = next(line for line in RIGHT if line.endswith(end))
+    assert {text.split(" ")[0] for text in results[line][1].splitlines()} == ids
+  assert results[f"search beir.jsonl {_TREC} The_dog --top_k=1"][1].startswith("1 Q0 q1 1 0.")
+  assert "1 query of nothing but pieces that the encoder's vocabulary does not know" in results["log"]
 
 
 def test_dedupe_of_records_that_cannot_be_compared(ran):

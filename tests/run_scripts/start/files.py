@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import tarfile
 from itertools import product
 
 SENTENCES = [
@@ -11,6 +12,13 @@ SENTENCES = [
   "A man is eating.",
   "The dog is running in a park.",
   "Prices rose in May, the office said.",
+]
+# (id, title, text): the second and the last record are equal with their title.
+BEIR = [
+  ("q1", "Dogs", SENTENCES[1]),
+  ("q2", "Food", SENTENCES[0]),
+  ("q3", "", SENTENCES[4]),
+  ("q4", "", f"Food {SENTENCES[0]}"),
 ]
 _NAMES = ("hall", "turner", "novak", "berg")
 HAS_PARQUET = importlib.util.find_spec("pyarrow") is not None
@@ -59,6 +67,14 @@ def prepare(folder):
     "quoted.tsv": 'text\n"He said ""no""."\n"He said\n""no""."\nA dog.\n',
     "braces.tsv": "{A man}\tB\n{}\tC\n",
     "blank.jsonl": "\n\n".join(json.dumps({"sentence1": a, "sentence2": b, "score": len(a)}) for a, b in pairs),
+  }
+  beir = "".join(json.dumps({"_id": name, "title": title, "text": text}) + "\n" for name, title, text in BEIR)
+  files |= {
+    "beir.jsonl": beir,
+    "beir.jsonl.gz": gzip.compress(beir.encode()),
+    "again.tsv": "id\ttext\n7\tThe dog\n7\tA man\n",
+    "topics.tsv": "q1\tThe dog\nq2\tprices\n",
+    "a.tar": tarfile.TarInfo("topics.tsv").tobuf() + bytes(1024),
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())

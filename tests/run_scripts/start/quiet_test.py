@@ -27,6 +27,8 @@ def printed_lines(code, **options):
   [
     ("", "", {}, ["a line"]),
     ("", "", {"TF_CPP_MIN_LOG_LEVEL": "0"}, ["I0000", "a line"]),
+    ("", "", {"TF_CPP_MIN_LOG_LEVEL": "1"}, ["a line"]),
+    ("os.write(2, b'W0000 00:00:1\\nE0000 00:00:2\\n')", "", {"TF_CPP_MIN_LOG_LEVEL": "2"}, ["a line", "E0000"]),
     ("os.abort()", "quiet._CPU_INFO = '{cpu}'\n", {"status": -signal.SIGABRT}, ["I0000", "a line"]),
     ("raise KeyboardInterrupt", "", {"status": -signal.SIGINT}, ["a line", "KeyboardInterrupt"]),
     ("raise ImportError('broken')", "", {"status": 1}, ["I0000", "a line", "ImportError: broken"]),
