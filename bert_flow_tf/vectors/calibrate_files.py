@@ -19,10 +19,10 @@ from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, 
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
-from bert_flow_tf.vectors.manifest import MANIFEST, is_of_embed
+from bert_flow_tf.vectors.manifest import MANIFEST
 from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_sealed
 from bert_flow_tf.vectors.vector_file import write_npy
-from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
+from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files, holds_vectors
 
 _CALIBRATED = "calibrated.json"
 # Folders inside OUTPUT.fit during a fit.
@@ -109,11 +109,20 @@ def _name_of_output(file):
 
 
 def _folder_of_embed(vectors):
-  """Returns the `VectorFolder` if the vectors are a folder of `bert-flow embed` without a calibration, else None."""
+  """Returns the `VectorFolder` if the vectors are a folder of `bert-flow embed` without a calibration, else None.
+
+  A ConfigError says that it holds several: their files would be mixed up.
+  """
   folder = os.path.expanduser(vectors[0])
-  if len(vectors) > 1 or not is_of_embed(folder):
+  if len(vectors) > 1 or not holds_vectors(folder):
     return None
   source = VectorFolder.open(folder)
+  if len(source.runs) > 1:
+    runs = " and ".join(str(pathlib.Path(folder, run)) for run in source.runs[:2])
+    mend = "calibrate each into a folder of its own"
+    if not source.runs[0]:
+      mend = f"move the second out of the first, and {mend}"
+    raise ConfigError(f"vectors={folder}: {runs} are two folders of bert-flow embed; {mend}", argument="vectors")
   if source.embedder.get("calibration_sha256") is None:
     return source
   logging.warning("%s: its vectors are calibrated already; calibrated again, they cannot be searched", folder)

@@ -65,9 +65,12 @@ def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: p
     values.append({"dimensions": each["settings"]["dim"], **embedder_in(each)})
   different = differences(*values)
   if different:
-    runs = f"{first_path.parent.name} and {path.parent.name}"
+    runs = f"{first_path.parent} and {path.parent}"
+    mend = "name one of the two"
+    if first_path.parent in path.parents:
+      mend = f"move {path.parent} out of the other"
     shown = "; ".join(with_names(different, first, manifest))
-    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); name one of the two"
+    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); {mend}"
     raise ConfigError(message, argument="vectors")
 
 

@@ -22,7 +22,7 @@ from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
 
 @dataclasses.dataclass(frozen=True)
 class VectorFolder:
-  """Vectors of one encoder and calibration, in a folder of `bert-flow embed` or in several that one folder holds.
+  """Vectors of one encoder and calibration, in a folder of `bert-flow embed`, and in all such folders inside it.
 
   Attributes:
     folder: the folder.
@@ -44,8 +44,7 @@ class VectorFolder:
     """
     if not storage.is_local(folder) or not check_path(folder, "vectors").is_dir():
       raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
-    base = pathlib.Path(folder)
-    manifests = [base / MANIFEST] if (base / MANIFEST).is_file() else sorted(base.glob(f"*/{MANIFEST}"))
+    manifests = _manifests_in(folder)
     if not manifests:
       message = f"vectors={folder}: no {MANIFEST} in it; expected a folder that bert-flow embed wrote"
       raise ConfigError(message, argument="vectors")
@@ -62,6 +61,11 @@ class VectorFolder:
   def rows(self) -> UnitRows:
     """The vectors, divided by their lengths; `check` tells whether they are damaged."""
     return UnitRows(self.files, self.files[0].dim)
+
+  @property
+  def runs(self) -> list[str]:
+    """The folders of `bert-flow embed`, by their paths in the folder; "" for the folder itself."""
+    return sorted({file.name.rpartition("/")[0] for file in self.files})
 
   @property
   def embedder(self) -> Json:
@@ -100,6 +104,11 @@ class VectorFolder:
     return f"{prefix}/{name}" if prefix else name
 
 
+def _manifests_in(folder):
+  """Returns the manifests of a folder and of those inside it at any depth, the folder's own first."""
+  return sorted(pathlib.Path(folder).rglob(MANIFEST), key=lambda path: path.parent.parts)
+
+
 def _files_of(folder, run, manifest):
   """Returns the files of a run; a ConfigError if shards are missing."""
   settings, number_of_shards = manifest["settings"], manifest["shards"]
@@ -126,6 +135,13 @@ def _files_of(folder, run, manifest):
   return files
 
 
+def holds_vectors(folder: str) -> bool:
+  """Returns whether a folder is one of `bert-flow embed`, or holds one and no .npy files of its own."""
+  if is_of_embed(folder) or any(pathlib.Path(folder).glob("*.npy")):
+    return is_of_embed(folder)
+  return any(is_of_embed(str(path.parent)) for path in _manifests_in(folder))
+
+
 def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
   paths: dict[pathlib.Path, VectorFile] = {}
@@ -148,7 +164,7 @@ def _expand(name):
   """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
   name = os.path.expanduser(name)
   check_path(name, "vectors")
-  if is_of_embed(name):
+  if holds_vectors(name):
     return VectorFolder.open(name).files
   if os.path.isdir(name):
     paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))

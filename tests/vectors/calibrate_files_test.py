@@ -17,7 +17,7 @@ from bert_flow_tf.vectors import calibrate_files, vector_file
 from bert_flow_tf.vectors.calibrate_files import apply_to_files, fit_files
 from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 from tests.testing import REPO, rejected
-from tests.vectors.toy_folder import FORMATS, Reader, embed
+from tests.vectors.toy_folder import FORMATS, SENTENCES, Reader, embed
 
 DIM = 6
 SMALL = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "train_batch_size": 4}
@@ -144,6 +144,12 @@ def test_a_folder_of_embed_stays_one(tmp_path, output, monkeypatch):
   assert len(list((tmp_path / "twice").glob("*.npy"))) == 5
   with rejected(ConfigError, "vectors"):
     VectorFolder.open(str(tmp_path / "twice"))
+  # Files of several folders are not mixed, but all are fitted on.
+  embed(tmp_path / "vectors/more", SENTENCES[:60], output=output)
+  with rejected(ConfigError, "vectors", match="vectors and .*vectors/more are two folders .*move the second out"):
+    apply_to_files([source.folder], str(tmp_path / "w"), str(tmp_path / "mixed"))
+  assert not (tmp_path / "mixed").exists()
+  shutil.rmtree(tmp_path / "vectors/more")
   # A run of embed that has not ended.
   (tmp_path / "vectors/shard-00004-of-00005.json").unlink()
   with rejected(ConfigError, "vectors", "4 of 5 shards"):

@@ -28,7 +28,7 @@ class Wide(Model):
 def embed(folder, sentences=SENTENCES, encoder="toy", model=None, output="npy"):
   """Writes the vectors of sentences in shards of 50."""
   text = folder.with_suffix(".txt")
-  text.parent.mkdir(exist_ok=True)
+  text.parent.mkdir(parents=True, exist_ok=True)
   text.write_text("".join(f"{sentence}\n" for sentence in sentences))
   settings = JobSettings(input=(str(text),), output_dir=str(folder), shard_size=50, output_format=output)
   model = model or Model()

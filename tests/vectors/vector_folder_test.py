@@ -1,5 +1,6 @@
 """Folders of vectors: rows, ids and keys are read; damage and wrong folders are one sentence."""
 
+import importlib.util
 import json
 import shutil
 
@@ -10,8 +11,9 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.vectors.duplicates import duplicates_of_folder
 from bert_flow_tf.vectors.inverted_lists import EXACT
 from bert_flow_tf.vectors.search_choice import search_of_folder
+from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.vectors.unread_keys import unread_keys
-from bert_flow_tf.vectors.vector_folder import VectorFolder
+from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 from tests.testing import edit_json, rejected
 from tests.vectors.toy_folder import FORMATS, SENTENCES, Reader, Wide, content_of, embed
 
@@ -91,8 +93,8 @@ def test_wrong_folders_are_one_sentence(tmp_path):
   edit_json(tmp_path / "odd/manifest.json", records=7)
   before = content_of(tmp_path)
   expected = {
-    "vectors": (ConfigError, "a and b are of different encoders or calibrations .weights toy, now other"),
-    "wide": (ConfigError, "a and b are of different .*dimensions 8, now 4"),
+    "vectors": (ConfigError, "/a and .*/b are of different encoders or calibrations .weights toy, now other"),
+    "wide": (ConfigError, "/a and .*/b are of different .*dimensions 8, now 4"),
     "records": (ConfigError, "shards are tfrecord; expected npy, parquet or jsonl"),
     "part": (ConfigError, "4 of 5 shards; the same bert-flow embed command"),
     "odd": (DataError, "manifest.json: damaged"),
@@ -105,6 +107,32 @@ def test_wrong_folders_are_one_sentence(tmp_path):
     with rejected(error, "vectors", match=match):
       VectorFolder.open(path)
   assert content_of(tmp_path) == before
+
+
+def test_folders_inside_a_folder_are_read(tmp_path):
+  """The folder itself is the first; an index of it alone is older than its vectors."""
+  folder = tmp_path / "vectors"
+  expected = [embed(folder, SENTENCES[:60])]
+  if importlib.util.find_spec("faiss"):
+    index_vectors(str(folder), show_progress_bar=False)
+  expected += [embed(folder / "2026/may", SENTENCES[60:70]), embed(folder / "more", SENTENCES[70:140])]
+  vectors = VectorFolder.open(str(folder))
+  ids = ["1", "60", "2026/may/1", "2026/may/10", "more/1", "more/70"]
+  assert [vectors.id_of(row) for row in (0, 59, 60, 69, 70, 139)] == ids
+  units = np.concatenate(expected) / np.linalg.norm(np.concatenate(expected), axis=1, keepdims=True)
+  np.testing.assert_allclose(vectors.rows.take(np.arange(140)), units, atol=1e-6)
+  hits = search_of_folder(vectors, EXACT, 1).search(units[[65, 130]], 1)
+  assert hits.rows.ravel().tolist() == [65, 130]
+  assert sum(map(len, find_vector_files([str(folder)]))) == 140
+  if importlib.util.find_spec("faiss"):
+    with rejected(
+      ConfigError, "vectors", match="older than its shards .3 of 5 are not in it.; bert-flow index .* adds"
+    ):
+      SentenceIndex.load(str(folder))
+    assert len(index_vectors(str(folder), show_progress_bar=False)) == 140
+  embed(folder / "other", encoder="other")
+  with rejected(ConfigError, "vectors", match="different encoders .*; move .*/vectors/other out of the other"):
+    VectorFolder.open(str(folder))
 
 
 def test_a_manifest_counts_no_further_than_its_files(tmp_path):
