@@ -17,7 +17,14 @@ from absl import logging
 
 from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.progress import Progress, counted
-from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, best_first, cosines_of_pairs, nearest
+from bert_flow_tf.vectors.unit_rows import (
+  Neighbors,
+  UnitRows,
+  best_first,
+  cosines_of_pairs,
+  exact_cosines_of_pairs,
+  nearest,
+)
 
 AUTO, EXACT, IVF = "auto", "exact", "ivf"
 INDEXES = (AUTO, EXACT, IVF)
@@ -41,6 +48,8 @@ _LISTS_SHARE, _CANDIDATES_SHARE = 0.997, 0.999
 _BLOCK = 1 << 16
 # Cosines of the same rows differ by less.
 _ROUNDING = 1e-6
+# Nearest rows for which a search finds candidates, at the least.
+_DEPTH = 100
 # Queries whose candidates are compared at once.
 _QUERIES = 256
 
@@ -180,28 +189,40 @@ class InvertedLists:
     return self.index.search(queries, k, params=parameters)
 
   def search(self, queries: np.ndarray, rows: UnitRows, k: int) -> Neighbors:
-    """Returns the rows nearest to queries of length 1, [m, k], by exact cosines of a few more candidates."""
+    """Returns the rows nearest to queries of length 1, [m, k], by exact cosines of a few more candidates.
+
+    Equal cosines are by increasing row, and lists of up to `_DEPTH` rows are beginnings of one list.
+    """
     k = min(k, len(rows))
-    parts = [self._search(queries[start : start + _QUERIES], rows, k) for start in range(0, len(queries), _QUERIES)]
+    depth = min(max(k, _DEPTH), len(rows))
+    probes = max(self.probes, math.ceil(4 * depth * self.lists / len(rows)))  # enough lists for so many rows
+    parts = []
+    for start in range(0, len(queries), _QUERIES):
+      parts.append(self._search(queries[start : start + _QUERIES], rows, depth, 2 * depth + 16, probes))
     if not parts:
       return nearest(queries, rows, k)
-    scores, found = zip(*parts, strict=True)
-    return Neighbors(np.concatenate(scores), np.concatenate(found))
+    scores, found = map(np.concatenate, zip(*parts, strict=True))
+    return Neighbors(scores[:, :k], found[:, :k])
 
-  def _search(self, queries, rows, k):
-    """Returns `search` of a block of queries."""
-    count = min(len(rows), 2 * k + 16)
-    # Enough lists for so many rows.
-    probes = max(self.probes, math.ceil(4 * k * self.lists / len(rows)))
-    _, ids = self.candidates(queries, count, probes)
-    if (ids[:, :k] < 0).any():
-      _, ids = self.candidates(queries, count, self.lists)
+  def _search(self, queries, rows, depth, count, probes):
+    """Returns the `depth` nearest rows of each query in a block, of `count` candidates in `probes` lists."""
+    if count > _MAX_CANDIDATES * depth // _DEPTH:
+      return nearest(queries, rows, depth)
+    count = min(count, len(rows))
+    estimates, ids = self.candidates(queries, count, probes)
     is_row = ids >= 0
     query, _ = np.nonzero(is_row)
     scores = np.full(ids.shape, -np.inf, np.float32)
-    scores[is_row] = cosines_of_pairs(queries[query], rows.take(ids[is_row]))
+    scores[is_row] = _cosines(queries, query, rows, ids[is_row], exact_cosines_of_pairs)
     best = best_first(scores, ids)
-    return Neighbors(best.scores[:, :k], best.rows[:, :k])
+    scores, found = best.scores[:, :depth], best.rows[:, :depth]
+    # More lists where these have too few rows, and more candidates where the last ones are equal.
+    is_short = (ids[:, depth - 1] < 0) & (probes < self.lists)
+    is_cut = (estimates[:, depth - 1] <= estimates[:, -1] + _ROUNDING) & (ids[:, -1] >= 0) & (count < len(rows))
+    for places, more in ((is_short, (count, self.lists)), (is_cut & ~is_short, (4 * count, probes))):
+      if places.any():
+        scores[places], found[places] = self._search(queries[places], rows, depth, *more)
+    return Neighbors(scores, found)
 
   def similar(
     self, queries: np.ndarray, rows: UnitRows, lowest: float, keys: np.ndarray, keys_of_rows: np.ndarray
@@ -288,10 +309,10 @@ def _are_held_out(rows):
   return np.fromiter((zlib.crc32(row) % _HELD_OUT == 0 for row in rows), bool, len(rows))
 
 
-def _cosines(queries, query, rows, others):
+def _cosines(queries, query, rows, others, of_pairs=cosines_of_pairs):
   """Returns the cosines of queries of these numbers and rows of these positions, float32 [m]."""
   parts = [np.empty(0, np.float32)]
   for start in range(0, len(query), _BLOCK):
     part = slice(start, start + _BLOCK)
-    parts.append(cosines_of_pairs(queries[query[part]], rows.take(others[part])))
+    parts.append(of_pairs(queries[query[part]], rows.take(others[part])))
   return np.concatenate(parts)

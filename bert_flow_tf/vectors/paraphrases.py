@@ -7,7 +7,7 @@ from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
-from bert_flow_tf.vectors.unit_rows import UnitRows, checked_unit_rows, cosines_of
+from bert_flow_tf.vectors.unit_rows import TIED, UnitRows, checked_unit_rows, cosines_of, error_of, exact_cosines_at
 from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of
 
 # Below the cosine of any pair.
@@ -92,9 +92,9 @@ def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chu
     for start in range(0, len(rows), query_chunk_size):
       block = rows[start : start + query_chunk_size]
       for other in range(start, len(rows), corpus_chunk_size):
-        cosines = cosines_of(block, rows[other : other + corpus_chunk_size])
-        i, j = _best_pairs(cosines, start - other, lowest, max_pairs)
-        scores = np.concatenate([scores, cosines[i, j]])
+        others = rows[other : other + corpus_chunk_size]
+        i, j, cosines = _best_pairs(block, others, start - other, lowest, max_pairs)
+        scores = np.concatenate([scores, cosines])
         first, second = np.concatenate([first, i + start]), np.concatenate([second, j + other])
         order = np.lexsort([second, first, -scores])[:max_pairs]
         scores, first, second = scores[order], first[order], second[order]
@@ -104,14 +104,18 @@ def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chu
   return list(zip(scores.tolist(), first.tolist(), second.tolist(), strict=True))
 
 
-def _best_pairs(cosines: np.ndarray, offset: int, lowest: float, max_pairs: int) -> tuple[np.ndarray, np.ndarray]:
-  """Returns places i, j of a block's cosines of at least `lowest`; without those that cannot be among `max_pairs`.
+def _best_pairs(block, others, offset, lowest, max_pairs):
+  """Returns (i, j, cosines) of at least `lowest` of two blocks; without those that cannot be among `max_pairs`.
 
-  Column j is the row j - `offset` of the block: only later rows make pairs.
+  Row j of the others is the row j - `offset` of the block: only later rows make pairs.
   """
-  later = np.triu(np.ones(cosines.shape, bool), offset + 1)
-  close = later & (cosines >= lowest)
+  approximate, error = cosines_of(block, others), error_of(block.shape[1])
+  later = np.triu(np.ones(approximate.shape, bool), offset + 1)
+  close = later & (approximate >= lowest - error)
   if np.count_nonzero(close) > max_pairs:
-    close = later & (cosines >= np.partition(cosines[close], -max_pairs)[-max_pairs])
+    least = np.partition(approximate[close], -max_pairs)[-max_pairs]
+    close &= approximate >= min(least, TIED) - 2 * error
   i, j = np.nonzero(close)
-  return i, j
+  cosines = exact_cosines_at(block, i, others, j)
+  is_close = cosines >= lowest
+  return i[is_close], j[is_close], cosines[is_close]

@@ -6,7 +6,7 @@ import pytest
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.vectors import inverted_lists, near_duplicates
 from bert_flow_tf.vectors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
-from bert_flow_tf.vectors.unit_rows import UnitRows
+from bert_flow_tf.vectors.unit_rows import UnitRows, checked_unit_rows, nearest
 from tests.testing import rejected
 from tests.vectors.toy_rows import ROUNDING
 
@@ -131,3 +131,23 @@ def test_recall_is_that_of_new_queries():
   found = search(queries, rows, 10).scores >= lowest - ROUNDING
   # Three standard errors of some 500 and of 2,000 queries.
   assert abs(np.mean(found) - lists.recall) < 0.01
+
+
+@pytest.mark.parametrize("copies", [3, 150, 1500])
+def test_of_equal_rows_the_first_are_found(copies):
+  """However many there are, and for each number of rows; more than a search's candidates, too."""
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rng = np.random.default_rng(copies)
+  distinct = checked_unit_rows(rng.normal(size=[400, 8]))
+  array = np.concatenate([distinct, *np.repeat(distinct[np.newaxis, :3], copies, axis=0)])
+  array = array[rng.permutation(len(array))]
+  rows = UnitRows([array], 8)
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  lists.tune(rows)
+  expected = nearest(distinct[:3], rows, 40)
+  for k in (1, 3, 40):
+    found = lists.search(distinct[:3], rows, k)
+    np.testing.assert_array_equal(found.rows[:, : copies + 1], expected.rows[:, :k][:, : copies + 1])
+    np.testing.assert_array_equal(found.scores[:, 0], 1)
+    np.testing.assert_array_equal(found.rows, lists.search(distinct[:3], rows, 40).rows[:, :k])

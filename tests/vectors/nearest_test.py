@@ -23,6 +23,33 @@ def test_search_is_a_comparison_of_all_pairs(chunks, top_k):
   assert all(len(set(of_query)) == min(top_k, 60) for of_query in rows.tolist())
 
 
+def repeated(rng, rows, distinct, dim):
+  """Returns rows that repeat, one of them zeros: other rows have other cosines."""
+  vectors = rng.normal(size=[distinct, dim]).astype(np.float32)
+  vectors[0] = 0
+  return vectors[rng.integers(0, distinct, rows)]
+
+
+@pytest.mark.parametrize(("dim", "rows", "distinct"), [(1, 40, 5), (7, 300, 12), (96, 500, 40), (384, 700, 3)])
+def test_a_list_is_the_beginning_of_one_order(dim, rows, distinct):
+  """Whatever top_k, the sizes of blocks, and the queries beside a query: by cosine, then by row."""
+  rng = np.random.default_rng(dim)
+  corpus = repeated(rng, rows, distinct, dim)
+  queries = np.concatenate([corpus[:3], rng.normal(size=[5, dim])]).astype(np.float32)
+  cosines = np.round(all_cosines(np.float64(queries), np.float64(corpus)), 12)
+  order = np.lexsort([np.broadcast_to(np.arange(rows), cosines.shape), -cosines], axis=1)
+  whole = search_embeddings(queries, corpus, rows)
+  np.testing.assert_array_equal(whole.rows, order)
+  assert (np.diff(whole.scores, axis=1) <= 0).all()
+  for top_k in (1, 2, 3, 10, rows // 2, rows - 1):
+    for chunks in ((1024, 16384), (1, 64), (3, 17), (8, 1)):
+      if chunks[1] == 1 and rows > 300:
+        continue
+      found = search_embeddings(queries, corpus, top_k, *chunks)
+      np.testing.assert_array_equal(found.rows, order[:, :top_k])
+      np.testing.assert_array_equal(found.scores, whole.scores[:, :top_k])
+
+
 def test_queries_and_corpus_as_lists():
   queries, corpus = embeddings(5, seed=1), embeddings(60)
   expected = search_embeddings(queries, corpus, 3)
