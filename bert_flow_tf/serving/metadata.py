@@ -10,7 +10,7 @@ from typing import Any
 from absl import logging
 
 from bert_flow_tf.calibration.saving import load_steps, steps_sha256
-from bert_flow_tf.calibration.step import Calibration
+from bert_flow_tf.calibration.step import Calibration, names_of
 from bert_flow_tf.encoder.identity import read_identity
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.encoder.transformer.number_formats import INT8
@@ -182,14 +182,14 @@ def _described(model, folder) -> tuple[str | None, Json]:
   if isinstance(model, SentenceModel):
     return model.calibration_name, embedder_values(model)
   if model is None:
-    steps, encoder = load_steps(folder)
+    steps, encoder, _ = load_steps(folder)
   else:
     steps, encoder = [model], model.encoder
     if encoder is not None:
       encoder = {**encoder, "low_dim": None}  # a step of the run, which a calibration alone does not have
   identity = read_identity(encoder, f"folder={folder}")
   values = {} if identity is None else identity.deciding()
-  return "+".join(step.name for step in steps), {**values, "calibration_sha256": steps_sha256(steps)}
+  return names_of(steps), {**values, "calibration_sha256": steps_sha256(steps)}
 
 
 def _find_method(results: Json, name: str | None, values: Json) -> str:
