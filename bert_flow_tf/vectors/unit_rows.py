@@ -165,23 +165,33 @@ def nearest(queries: np.ndarray, corpus: UnitRows, k: int, chunk: int = CHUNK) -
   The lists of a smaller k, of other queries beside these and of another `chunk` are the same.
   """
   width = 0 if len(queries) else k
-  scores, rows = np.zeros([len(queries), width], np.float32), np.zeros([len(queries), width], np.int64)
+  best = Neighbors(np.zeros([len(queries), width], np.float32), np.zeros([len(queries), width], np.int64))
+  least = np.full(len(queries), -np.inf, np.float32)
+  found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
   for start, block in corpus.blocks(chunk):
-    # An equal cosine is not enough any more, as the rows before have it; none is above 1.
-    least = np.full(len(queries), -np.inf, np.float32)
-    if rows.shape[1] == k:
-      least = np.where(scores[:, -1] == 1, np.inf, scores[:, -1])
     query, place, cosines = _candidates(queries, block, k, least)
-    if len(query):
-      number = np.concatenate([np.repeat(np.arange(len(queries)), rows.shape[1]), query])
-      cosines = np.concatenate([scores.ravel(), cosines])
-      places = np.concatenate([rows.ravel(), place + start])
-      order = np.lexsort([places, -cosines, number])
-      first = np.searchsorted(number[order], np.arange(len(queries)))
-      is_best = np.arange(len(order)) - first[number[order]] < k
-      order = order[is_best].reshape([len(queries), -1])
-      scores, rows = cosines[order], places[order]
-  return Neighbors(scores, rows)
+    found.append((query, place + start, cosines))
+    if sum(len(query) for query, _, _ in found) >= len(queries) * k:
+      best, found = _best_of(best, found, k), []
+      # An equal cosine is not enough any more, as the rows before have it; none is above 1.
+      if best.rows.shape[1] == k:
+        least = np.where(best.scores[:, -1] == 1, np.inf, best.scores[:, -1])
+  return _best_of(best, found, k)
+
+
+def _best_of(best, found, k):
+  """Returns the k nearest rows of `best` and of lists (numbers of queries, rows, cosines), with as many per query."""
+  m, width = best.rows.shape
+  if not m or not found:
+    return best
+  query, rows, cosines = zip(
+    (np.repeat(np.arange(m), width), best.rows.ravel(), best.scores.ravel()), *found, strict=True
+  )
+  query, rows, cosines = np.concatenate(query), np.concatenate(rows), np.concatenate(cosines)
+  order = np.lexsort([rows, -cosines, query])
+  first = np.searchsorted(query[order], np.arange(m))
+  order = order[np.arange(len(order)) - first[query[order]] < k].reshape([m, -1])
+  return Neighbors(cosines[order], rows[order])
 
 
 def _candidates(queries, block, k, least):
@@ -192,7 +202,8 @@ def _candidates(queries, block, k, least):
   if len(block) > k and np.count_nonzero(is_near) > _FEW * k * len(queries):
     kth = np.minimum(np.partition(approximate, -k, axis=1)[:, -k], TIED) - 2 * error
     is_near = approximate >= np.maximum(least, kth)[:, np.newaxis]
-  if np.count_nonzero(is_near) <= is_near.size // _FEW**3:
+  # All cosines take less time than those of many pairs: so many, measured for 384 dimensions.
+  if np.count_nonzero(is_near) <= len(block) // 2 + is_near.size // 32:
     query, place = np.nonzero(is_near)
     return query, place, exact_cosines_at(queries, query, block, place)
   cosines = exact_cosines(queries, block)
