@@ -62,7 +62,8 @@ def search(
     show_progress_bar: see `SentenceModel.encode`.
 
   Returns:
-    `Neighbors`: scores and rows, [m, min(top_k, n)] each.
+    `Neighbors`: scores and rows, [m, min(top_k, n)] each; equal scores by increasing row, so that the list of a smaller
+    top_k is the beginning of that of a larger one.
 
   Raises:
     DataError: not str, or a query is blank.
@@ -127,7 +128,7 @@ def search_embeddings(
     show_progress_bar: whether a bar on a terminal or in a notebook, or lines in a log, show the progress.
 
   Returns:
-    `Neighbors`: scores and rows, [m, min(top_k, n)] each.
+    `Neighbors`: scores and rows, [m, min(top_k, n)] each; equal scores by increasing row.
 
   Raises:
     CalibrationError: embeddings are not [n, dim] of finite numbers, or their dimensions differ.
