@@ -18,10 +18,12 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.progress import Progress, counted
 from bert_flow_tf.vectors.unit_rows import (
+  TIED,
   Neighbors,
   UnitRows,
   best_first,
   cosines_of_pairs,
+  error_of,
   exact_cosines_of_pairs,
   nearest,
 )
@@ -49,7 +51,7 @@ _BLOCK = 1 << 16
 # Cosines of the same rows differ by less.
 _ROUNDING = 1e-6
 # Nearest rows for which a search finds candidates, at the least.
-_DEPTH = 100
+_DEPTH = 32
 # Queries whose candidates are compared at once.
 _QUERIES = 256
 
@@ -198,30 +200,33 @@ class InvertedLists:
     probes = max(self.probes, math.ceil(4 * depth * self.lists / len(rows)))  # enough lists for so many rows
     parts = []
     for start in range(0, len(queries), _QUERIES):
-      parts.append(self._search(queries[start : start + _QUERIES], rows, depth, 2 * depth + 16, probes))
+      parts.append(self._search(queries[start : start + _QUERIES], rows, k, depth, 2 * depth + 16, probes))
     if not parts:
       return nearest(queries, rows, k)
-    scores, found = map(np.concatenate, zip(*parts, strict=True))
-    return Neighbors(scores[:, :k], found[:, :k])
+    return Neighbors(*map(np.concatenate, zip(*parts, strict=True)))
 
-  def _search(self, queries, rows, depth, count, probes):
-    """Returns the `depth` nearest rows of each query in a block, of `count` candidates in `probes` lists."""
+  def _search(self, queries, rows, k, depth, count, probes):
+    """Returns the k nearest rows of each query in a block, by `count` candidates for `depth` rows in `probes` lists."""
     if count > _MAX_CANDIDATES * depth // _DEPTH:
-      return nearest(queries, rows, depth)
+      return nearest(queries, rows, k)
     count = min(count, len(rows))
     estimates, ids = self.candidates(queries, count, probes)
-    is_row = ids >= 0
-    query, _ = np.nonzero(is_row)
+    # Exact cosines of those that may be among the k nearest.
+    query, place = np.nonzero(ids >= 0)
     scores = np.full(ids.shape, -np.inf, np.float32)
-    scores[is_row] = _cosines(queries, query, rows, ids[is_row], exact_cosines_of_pairs)
+    scores[query, place] = _cosines(queries, query, rows, ids[query, place])
+    least = np.minimum(np.partition(scores, -k, axis=1)[:, -k], TIED) - 2 * error_of(rows.dim)
+    query, place = np.nonzero((ids >= 0) & (scores >= least[:, np.newaxis]))
+    scores[:] = -np.inf
+    scores[query, place] = _cosines(queries, query, rows, ids[query, place], exact_cosines_of_pairs)
     best = best_first(scores, ids)
-    scores, found = best.scores[:, :depth], best.rows[:, :depth]
+    scores, found = best.scores[:, :k], best.rows[:, :k]
     # More lists where these have too few rows, and more candidates where the last ones are equal.
     is_short = (ids[:, depth - 1] < 0) & (probes < self.lists)
     is_cut = (estimates[:, depth - 1] <= estimates[:, -1] + _ROUNDING) & (ids[:, -1] >= 0) & (count < len(rows))
     for places, more in ((is_short, (count, self.lists)), (is_cut & ~is_short, (4 * count, probes))):
       if places.any():
-        scores[places], found[places] = self._search(queries[places], rows, depth, *more)
+        scores[places], found[places] = self._search(queries[places], rows, k, depth, *more)
     return Neighbors(scores, found)
 
   def similar(

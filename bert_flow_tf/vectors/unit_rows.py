@@ -150,7 +150,8 @@ def error_of(dim: int) -> np.float32:
 
 def _on_grid(rows):
   """Returns rows of length 1 as integers, float64: products of two rows add up to 2^52, without any rounding."""
-  return np.rint(rows * _GRID)
+  numbers = rows * _GRID
+  return np.rint(numbers, out=numbers)
 
 
 def tied(cosines: np.ndarray) -> np.ndarray:
