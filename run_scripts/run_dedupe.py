@@ -172,8 +172,9 @@ def log_counts(duplicates: Duplicates, name: str, against: int, records: int, no
   unread = len(duplicates.differently_unread)
   if unread:
     message = "%s kept although as similar to another, as they differ in numbers, or in what the encoder does not "
-    message += "read: behind its last token (--max_seq_length), unknown to its vocabulary, or without weight"
-    logging.warning(message, counted(unread, name))
+    message += "read: behind its last token%s, unknown to its vocabulary, or without weight"
+    hint = " (--max_seq_length)" if FLAGS.vectors is None else ""
+    logging.warning(message, counted(unread, name), hint)
   if against:
     notes = [*notes, f"compared with {against} of {FLAGS.against}"]
   logging.info("%s", counts_of(duplicates, name, records, notes))

@@ -100,15 +100,18 @@ def changed_values(*settings: "DataclassInstance") -> dict[str, object]:
   return values
 
 
-def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-  """Returns the differences of two settings of JSON values: ["flow.depth 3, now 4"]; an absent value is None."""
+def differences(before: Mapping[str, object], now: Mapping[str, object], link: str = ", now ") -> list[str]:
+  """Returns the differences of two settings of JSON values: ["flow.depth 3, now 4"]; an absent value is None.
+
+  `link`: what stands between the values, as " and " where neither is the earlier one.
+  """
   result = []
   for name in sorted(before.keys() | now.keys()):
     old, new = before.get(name), now.get(name)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-      result += [f"{name}.{difference}" for difference in differences(old, new)]
+      result += [f"{name}.{difference}" for difference in differences(old, new, link)]
     elif old != new:
-      result.append(f"{name} {_short(old)}, now {_short(new)}")
+      result.append(f"{name} {_short(old)}{link}{_short(new)}")
   return result
 
 

@@ -215,14 +215,14 @@ def duplicates_of_folder(
   """Returns the near-duplicates of a folder, compared after the vectors of the folder `against`, which are kept.
 
   Raises:
-    ConfigError: see `find_duplicates`; or the folders are of different encoders or calibrations.
+    ConfigError: see `find_duplicates`; or the folders are of different encoders or calibrations, or share vectors.
     DataError: a file is damaged.
   """
   vectors.check()
   rows, keys, old = vectors.rows, vectors.unread_keys(), 0
   if against is not None:
     with naming("against", instead_of="vectors"):
-      against.check_same(vectors)
+      against.check_against(vectors)
       against.check()
       keys = np.concatenate([against.unread_keys(), keys])
     rows, old = against.rows + rows, len(against.rows)

@@ -40,6 +40,8 @@ _HELD_OUT = 8
 _RECALL, _MIN_PAIRS = 0.99, 200
 # Rows per centroid by which centroids are found; fewer rows have fewer centroids.
 _ROWS_PER_CENTROID = 40
+# Distinct rows per centroid at the least, and the decimals by which rows are distinct.
+_MIN_ROWS_PER_CENTROID, _DECIMALS = 4, 5
 # Rows from which on 2 bits, whose tables need rows, are worth their time.
 _MIN_ROWS = 1024
 # Candidates that get exact cosines, at first and at most; pairs by which the error of 2 bits is measured.
@@ -117,10 +119,14 @@ class InvertedLists:
     sample = rows.take(sample_of(n, lists * _ROWS_PER_CENTROID))
     if not fast and not _are_held_out(sample).all():
       sample = sample[~_are_held_out(sample)]
+    # Equal rows count once: as equal centroids, they would be read in place of other lists.
+    numbers = np.fromiter((zlib.crc32(row.round(_DECIMALS) + 0) for row in sample), np.int64, len(sample))
+    sample = sample[np.sort(np.unique(numbers, return_index=True)[1])]
+    lists = max(1, min(lists, len(sample) // _MIN_ROWS_PER_CENTROID))
     codes = "SQ8"
-    if fast and n >= _MIN_ROWS:
-      numbers = rows.dim // 2 if rows.dim % 2 == 0 else rows.dim
-      codes = f"PQ{numbers}x4fs"
+    if fast and n >= _MIN_ROWS and len(sample) >= 16 * _ROWS_PER_CENTROID:  # 16 centroids per part
+      parts = rows.dim // 2 if rows.dim % 2 == 0 else rows.dim
+      codes = f"PQ{parts}x4fs"
     index = faiss.index_factory(rows.dim, f"IVF{lists},{codes}", faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1  # no warning
     logging.info("finding %s by %s", counted(lists, "centroid", ","), counted(len(sample), "row", ","))

@@ -63,21 +63,21 @@ def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: p
   values = []
   for each in (first, manifest):
     values.append({"dimensions": each["settings"]["dim"], **embedder_in(each)})
-  different = differences(*values)
+  different = differences(*values, link=" and ")
   if different:
     runs = f"{first_path.parent} and {path.parent}"
     mend = "name one of the two"
     if first_path.parent in path.parents:
       mend = f"move {path.parent} out of the other"
-    shown = "; ".join(with_names(different, first, manifest))
+    shown = "; ".join(with_names(different, first, manifest, " and "))
     message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); {mend}"
     raise ConfigError(message, argument="vectors")
 
 
-def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
+def with_names(differing: list[str], before: Json, now: Json, link: str = ", now ") -> list[str]:
   """Returns the first three differences of two runs: ["mini+flow, now static:mini", ...] if these are of the models.
 
-  `before` and `now`: values of the manifests, or what they say about the models.
+  `before` and `now`: values of the manifests, or what they say about the models. `link` as in `differences`.
   """
   names = []
   for values in (before, now):
@@ -85,5 +85,5 @@ def with_names(differing: list[str], before: Json, now: Json) -> list[str]:
     names.append("+".join(str(part["name"]) for part in parts if isinstance(part, dict) and part.get("name")))
   is_of_models = any("_sha256 " in difference for difference in differing)
   if is_of_models and names[0] != names[1]:
-    differing = [f"{names[0] or 'unknown'}, now {names[1] or 'unknown'}", *differing]
+    differing = [f"{names[0] or 'unknown'}{link}{names[1] or 'unknown'}", *differing]
   return differing[:3]

@@ -86,8 +86,17 @@ class VectorFolder:
       logging.info(message, self.folder, counted(unknown, "shard"), len(self.files))
     return np.concatenate([file.unread_keys() for file in self.files])
 
-  def check_same(self, other: "VectorFolder") -> None:
-    """Raises a ConfigError if the vectors of another folder have other dimensions, encoders or calibrations."""
+  def check_against(self, other: "VectorFolder") -> None:
+    """Raises a ConfigError if the vectors of another folder cannot be compared with these, or some of them are these.
+
+    The other's would be left out as duplicates of themselves.
+    """
+    files = {file.path.resolve() for file in self.files}
+    same = [file for file in other.files if file.path.resolve() in files]
+    if same:
+      message = f"vectors={self.folder}: holds {same[0].path.parent}, which is compared with it: each of its vectors "
+      message += "would be a duplicate of itself; expected a folder without it"
+      raise ConfigError(message, argument="vectors")
     paths = (pathlib.Path(self.folder, MANIFEST), pathlib.Path(other.folder, MANIFEST))
     check_same_model(self.folder, paths[0], self.manifest, paths[1], other.manifest)
 
@@ -105,8 +114,17 @@ class VectorFolder:
 
 
 def _manifests_in(folder):
-  """Returns the manifests of a folder and of those inside it at any depth, the folder's own first."""
-  return sorted(pathlib.Path(folder).rglob(MANIFEST), key=lambda path: path.parent.parts)
+  """Returns the manifests of a folder and of those inside it, its own first; links are followed."""
+  manifests, visited = [], set()
+  for path, names, files in os.walk(folder, followlinks=True):
+    if os.path.realpath(path) in visited:  # a link to a folder that was read, perhaps around this one
+      names.clear()
+      continue
+    visited.add(os.path.realpath(path))
+    names.sort()
+    if MANIFEST in files:
+      manifests.append(pathlib.Path(path, MANIFEST))
+  return sorted(manifests, key=lambda path: path.parent.parts)
 
 
 def _files_of(folder, run, manifest):

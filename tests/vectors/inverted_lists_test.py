@@ -6,9 +6,9 @@ import pytest
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.vectors import inverted_lists, near_duplicates
 from bert_flow_tf.vectors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
-from bert_flow_tf.vectors.unit_rows import UnitRows, checked_unit_rows, nearest
+from bert_flow_tf.vectors.unit_rows import UnitRows, nearest
 from tests.testing import rejected
-from tests.vectors.toy_rows import ROUNDING
+from tests.vectors.toy_rows import ROUNDING, repeated
 
 
 def clustered(n, dim, noise, seed=0):
@@ -133,21 +133,44 @@ def test_recall_is_that_of_new_queries():
   assert abs(np.mean(found) - lists.recall) < 0.01
 
 
-@pytest.mark.parametrize("copies", [3, 150, 1500])
+@pytest.mark.parametrize("copies", [[700], [60, 300, 40]])
 def test_of_equal_rows_the_first_are_found(copies):
-  """However many there are, and for each number of rows; more than a search's candidates, too."""
   pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
-  rng = np.random.default_rng(copies)
-  distinct = checked_unit_rows(rng.normal(size=[400, 8]))
-  array = np.concatenate([distinct, *np.repeat(distinct[np.newaxis, :3], copies, axis=0)])
-  array = array[rng.permutation(len(array))]
-  rows = UnitRows([array], 8)
+  rng = np.random.default_rng(0)
+  array = rng.normal(size=[2000, 24]).astype(np.float32)
+  positions = rng.permutation(2000)
+  equal, start = [], 0
+  for count in copies:
+    equal.append(np.sort(positions[start : start + count]))
+    array[equal[-1]] = array[equal[-1][0]]
+    start += count
+  rows = UnitRows([array[:500], array[500:]], 24)
   lists = InvertedLists.train(rows)
   lists.add_all(rows)
   lists.tune(rows)
-  expected = nearest(distinct[:3], rows, 40)
-  for k in (1, 3, 40):
-    found = lists.search(distinct[:3], rows, k)
-    np.testing.assert_array_equal(found.rows[:, : copies + 1], expected.rows[:, :k][:, : copies + 1])
-    np.testing.assert_array_equal(found.scores[:, 0], 1)
-    np.testing.assert_array_equal(found.rows, lists.search(distinct[:3], rows, 40).rows[:, :k])
+  queries = rows.take(np.array([same[0] for same in equal]))
+  queries = np.concatenate([queries, rows.take(np.arange(300))])
+  for top_k in (1, 2, 10, 35, 90):
+    found = lists.search(queries, rows, top_k)
+    for query, same in enumerate(equal):
+      np.testing.assert_array_equal(found.rows[query, : len(same)], same[:top_k])
+    # Also where they are not the first hits, and with the scores of all cosines.
+    scores = nearest(queries, rows, 2000)
+    for query, of_query in enumerate(found.rows):
+      for same in equal:
+        hits = of_query[np.isin(of_query, same)]
+        np.testing.assert_array_equal(hits, same[: len(hits)])
+      places = np.argsort(scores.rows[query])[of_query]
+      np.testing.assert_array_equal(scores.scores[query, places], found.scores[query])
+
+
+def test_of_a_few_sentences_that_repeat_the_first_are_found():
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  queries, array, order = repeated(2000, 24)
+  rows = UnitRows([array], 24)
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  lists.tune(rows)
+  for top_k in (1, 20, 400, 2000):
+    found = lists.search(UnitRows([queries], 24).take(np.arange(12)), rows, top_k)
+    np.testing.assert_array_equal(found.rows, order[:, :top_k])

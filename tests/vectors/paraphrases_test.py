@@ -8,7 +8,7 @@ import pytest
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.vectors import paraphrase_mining, paraphrase_mining_embeddings
 from tests.testing import rejected
-from tests.vectors.toy_rows import CHUNKS, MODEL, ROUNDING, all_cosines, embeddings
+from tests.vectors.toy_rows import CHUNKS, MODEL, ROUNDING, all_cosines, embeddings, repeated
 
 
 def all_pairs(cosines):
@@ -33,10 +33,22 @@ def test_paraphrase_mining_is_a_comparison_of_all_pairs(chunks, threshold, max_p
   assert mined[: len(ones)] == ones
 
 
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_every_list_is_the_beginning_of_one_order(chunks):
+  _, rows, _ = repeated(50)
+  pairs = paraphrase_mining_embeddings(rows)
+  expected = all_pairs(all_cosines(*[rows.astype(np.float64)] * 2).round(6))
+  assert [pair[1:] for pair in pairs] == [pair[1:] for pair in expected]
+  for max_pairs in (1, 30, 700):
+    assert paraphrase_mining_embeddings(rows, None, max_pairs, *chunks) == pairs[:max_pairs]
+  lowest = pairs[600][0]
+  assert paraphrase_mining_embeddings(rows, lowest, 10**6, *chunks) == [pair for pair in pairs if pair[0] >= lowest]
+
+
 def test_no_array_of_all_pairs():
   rows = np.random.default_rng(0).normal(size=[5000, 16]).astype(np.float32)
   tracemalloc.start()
-  paraphrase_mining_embeddings(rows, threshold=0.95, query_chunk_size=256, corpus_chunk_size=1024)
+  paraphrase_mining_embeddings(rows, threshold=0.95, max_pairs=1000, query_chunk_size=256, corpus_chunk_size=1024)
   peak = tracemalloc.get_traced_memory()[1]
   tracemalloc.stop()
   assert peak < 5000 * 5000 / 2

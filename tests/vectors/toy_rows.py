@@ -21,6 +21,20 @@ def embeddings(n, dim=5, seed=0):
   return rows
 
 
+def repeated(n, dim=384, seed=0):
+  """Rows of which most are equal to others, in random order, and the order of all by float64 for each of 12 queries.
+
+  Some queries are rows. So many dimensions that equal rows have unequal cosines by float32.
+  """
+  rng = np.random.default_rng(seed)
+  distinct = rng.normal(size=[8, dim]).astype(np.float32)
+  number = rng.integers(8, size=n)
+  queries = np.concatenate([distinct[:2], rng.normal(size=[10, dim])]).astype(np.float32)
+  cosines = all_cosines(queries, distinct)[:, number]
+  order = np.array([np.lexsort([np.arange(n), -of_query]) for of_query in cosines])
+  return queries, distinct[number], order
+
+
 def all_cosines(a, b):
   """All cosines [m, n], each pair by itself, as `SentenceModel.similarity` has them."""
   left, right = np.repeat(a, len(b), axis=0), np.tile(b, [len(a), 1])

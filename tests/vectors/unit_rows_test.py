@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import CalibrationError
-from bert_flow_tf.vectors.unit_rows import UnitRows, checked_unit_rows, cosines_of, cosines_of_pairs, nearest
+from bert_flow_tf.vectors.unit_rows import (
+  UnitRows,
+  checked_unit_rows,
+  cosines_of,
+  cosines_of_pairs,
+  error_of,
+  exact_cosines,
+  exact_cosines_of_pairs,
+  nearest,
+)
 from tests.testing import rejected
-from tests.vectors.toy_rows import CHUNKS, ROUNDING, all_cosines, embeddings
+from tests.vectors.toy_rows import CHUNKS, ROUNDING, all_cosines, embeddings, repeated
 
 
 @pytest.fixture
@@ -41,6 +50,32 @@ def test_the_nearest_rows(parts, chunk):
   scores, found = nearest(queries, rows, 6, chunk)
   np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1)[:, :6], atol=ROUNDING)
   np.testing.assert_allclose(scores, np.take_along_axis(cosines, found, axis=1), atol=ROUNDING)
+
+
+def test_parts_and_chunks_change_nothing():
+  queries, corpus, order = repeated(90)
+  queries = checked_unit_rows(queries)
+  whole = nearest(queries, UnitRows([corpus], 384), 90)
+  np.testing.assert_array_equal(whole.rows, order)
+  parts = UnitRows([corpus[:7], corpus[7:8], corpus[8:]], 384)
+  for k, chunk in ((1, 5), (20, 16), (50, 1)):
+    scores, rows = nearest(queries, parts, k, chunk)
+    np.testing.assert_array_equal(rows, whole.rows[:, :k])
+    np.testing.assert_array_equal(scores, whole.scores[:, :k])
+  shuffled = np.random.default_rng(1).permutation(90)
+  scores, rows = nearest(queries, UnitRows([corpus], 384).select(shuffled), 90)
+  np.testing.assert_array_equal(scores, whole.scores)
+
+
+@pytest.mark.parametrize("dim", [3, 384, 1000])
+def test_an_exact_cosine_depends_on_its_two_rows_alone(dim):
+  rows = checked_unit_rows(np.random.default_rng(0).normal(size=[70, dim]))
+  cosines = exact_cosines(rows, rows)
+  np.testing.assert_allclose(cosines, np.float64(rows) @ np.float64(rows).T, atol=ROUNDING)
+  assert np.abs(cosines - cosines_of(rows, rows)).max() <= error_of(dim)
+  np.testing.assert_array_equal(cosines, cosines.T)
+  np.testing.assert_array_equal(exact_cosines(rows[3:4], rows[5:19]), cosines[3:4, 5:19])
+  np.testing.assert_array_equal(exact_cosines_of_pairs(rows[:50], rows[20:]), np.diag(cosines, 20))
 
 
 def test_equal_rows_have_the_cosine_1():

@@ -93,8 +93,8 @@ def test_wrong_folders_are_one_sentence(tmp_path):
   edit_json(tmp_path / "odd/manifest.json", records=7)
   before = content_of(tmp_path)
   expected = {
-    "vectors": (ConfigError, "/a and .*/b are of different encoders or calibrations .weights toy, now other"),
-    "wide": (ConfigError, "/a and .*/b are of different .*dimensions 8, now 4"),
+    "vectors": (ConfigError, "/a and .*/b are of different encoders or calibrations .weights toy and other"),
+    "wide": (ConfigError, "/a and .*/b are of different .*dimensions 8 and 4"),
     "records": (ConfigError, "shards are tfrecord; expected npy, parquet or jsonl"),
     "part": (ConfigError, "4 of 5 shards; the same bert-flow embed command"),
     "odd": (DataError, "manifest.json: damaged"),
@@ -130,6 +130,12 @@ def test_folders_inside_a_folder_are_read(tmp_path):
     ):
       SentenceIndex.load(str(folder))
     assert len(index_vectors(str(folder), show_progress_bar=False)) == 140
+  # Links are followed; vectors are not compared with themselves.
+  (tmp_path / "links").mkdir()
+  (tmp_path / "links/more").symlink_to(folder / "more")
+  assert len(VectorFolder.open(str(tmp_path / "links")).rows) == 70
+  with rejected(ConfigError, "against", match="holds .*/more, which is compared with it"):
+    duplicates_of_folder(VectorFolder.open(str(folder / "more")), 0.9, EXACT, False, against=vectors)
   embed(folder / "other", encoder="other")
   with rejected(ConfigError, "vectors", match="different encoders .*; move .*/vectors/other out of the other"):
     VectorFolder.open(str(folder))
