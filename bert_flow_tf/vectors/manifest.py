@@ -63,7 +63,7 @@ def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: p
   values = []
   for each in (first, manifest):
     values.append({"dimensions": each["settings"]["dim"], **embedder_in(each)})
-  different = differences(*values, link=" and ")
+  different = differences(values[0], values[1], link=" and ")
   if different:
     runs = f"{first_path.parent} and {path.parent}"
     mend = "name one of the two"
