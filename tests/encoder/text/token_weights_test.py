@@ -270,7 +270,7 @@ def test_a_saved_relative_path_of_an_earlier_release_is_read(tmp_path, monkeypat
   (tmp_path / "counts.txt").write_text("a dog\n")
   model = SentenceModel.from_pretrained("static:mini", token_weights="idf", frequency_corpus="counts.txt")
   settings = dataclasses.replace(model.identity.settings, frequency_corpus="counts.txt")
-  save_identity(dataclasses.replace(model.identity, settings=settings), tmp_path / "saved")
+  save_identity(dataclasses.replace(model.identity, settings=settings).to_dict(), tmp_path / "saved")
   assert SentenceModel.load(tmp_path / "saved").identity == model.identity
 
 
