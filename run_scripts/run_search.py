@@ -90,6 +90,9 @@ def check_flags() -> None:
   text_flags.check_vectors_flags(["id_column"])
   text_flags.check_text_flags()
   text_flags.check_output_kind(FLAGS.output_format)
+  if FLAGS.output and FLAGS.output.lower().endswith(f".{TREC}") and FLAGS.output_format != TREC:
+    message = f"output={FLAGS.output}: {FLAGS.output_format} is written; give --output_format={TREC}, or another ending"
+    raise ConfigError(message, argument="output")
   for query in FLAGS.query:
     if not query.strip():
       raise ConfigError(f"query={query!r}: blank; expected text", argument="query")

@@ -120,8 +120,7 @@ class InvertedLists:
     if not fast and not _are_held_out(sample).all():
       sample = sample[~_are_held_out(sample)]
     # Equal rows count once: as equal centroids, they would be read in place of other lists.
-    numbers = np.fromiter((zlib.crc32(row.round(_DECIMALS) + 0) for row in sample), np.int64, len(sample))
-    sample = sample[np.sort(np.unique(numbers, return_index=True)[1])]
+    sample = sample[_first_of_equal([sample])]
     lists = max(1, min(lists, len(sample) // _MIN_ROWS_PER_CENTROID))
     codes = "SQ8"
     if fast and n >= _MIN_ROWS and len(sample) >= 16 * _ROWS_PER_CENTROID:  # 16 centroids per part
@@ -203,13 +202,17 @@ class InvertedLists:
     """
     k = min(k, len(rows))
     depth = min(max(k, _DEPTH), len(rows))
-    probes = max(self.probes, math.ceil(4 * depth * self.lists / len(rows)))  # enough lists for so many rows
+    probes = self._probes_of(depth, len(rows))
     parts = []
     for start in range(0, len(queries), _QUERIES):
       parts.append(self._search(queries[start : start + _QUERIES], rows, k, depth, 2 * depth + 16, probes))
     if not parts:
       return nearest(queries, rows, k)
     return Neighbors(*map(np.concatenate, zip(*parts, strict=True)))
+
+  def _probes_of(self, depth, rows):
+    """Returns the number of lists that a search reads for `depth` of a number of rows: enough for so many."""
+    return min(self.lists, max(self.probes, math.ceil(4 * depth * self.lists / rows)))
 
   def _search(self, queries, rows, k, depth, count, probes):
     """Returns the k nearest rows of each query in a block, by `count` candidates for `depth` rows in `probes` lists."""
@@ -221,15 +224,18 @@ class InvertedLists:
     query, place = np.nonzero(ids >= 0)
     scores = np.full(ids.shape, -np.inf, np.float32)
     scores[query, place] = _cosines(queries, query, rows, ids[query, place])
+    # Equal rows have equal estimates: beside the last candidates there may be others, as near as these.
+    is_last = (ids >= 0) & (estimates <= estimates[:, -1:] + _ROUNDING)
+    worst = np.minimum(np.partition(scores, -depth, axis=1)[:, -depth, np.newaxis], TIED) - 2 * error_of(rows.dim)
+    is_cut = (is_last & (scores >= worst)).any(axis=1) & (ids[:, -1] >= 0) & (count < len(rows))
     least = np.minimum(np.partition(scores, -k, axis=1)[:, -k], TIED) - 2 * error_of(rows.dim)
     query, place = np.nonzero((ids >= 0) & (scores >= least[:, np.newaxis]))
     scores[:] = -np.inf
     scores[query, place] = _cosines(queries, query, rows, ids[query, place], exact_cosines_of_pairs)
     best = best_first(scores, ids)
     scores, found = best.scores[:, :k], best.rows[:, :k]
-    # More lists where these have too few rows, and more candidates where the last ones are equal.
+    # More lists where these have too few rows, and more candidates where the last ones may be among the nearest.
     is_short = (ids[:, depth - 1] < 0) & (probes < self.lists)
-    is_cut = (estimates[:, depth - 1] <= estimates[:, -1] + _ROUNDING) & (ids[:, -1] >= 0) & (count < len(rows))
     for places, more in ((is_short, (count, self.lists)), (is_cut & ~is_short, (4 * count, probes))):
       if places.any():
         scores[places], found[places] = self._search(queries[places], rows, k, depth, *more)
@@ -270,6 +276,11 @@ class InvertedLists:
     Without `lowest`, the rows are in the lists, and `recall` is measured. With it, `margin` is: the codes of nearly all
     of these pairs have a cosine of at least `lowest - margin`.
     """
+    if lowest is None:
+      first = _first_of_equal(block for _, block in rows.blocks())
+      if len(first) < len(rows):
+        self._tune_by_distinct(rows.select(first))
+        return
     sample = sample_of(len(rows), SAMPLE if lowest is not None else _HELD_OUT * SAMPLE)
     queries = rows.take(sample)
     held_out = _are_held_out(queries)
@@ -296,6 +307,14 @@ class InvertedLists:
       others = found.scores[:, min(1, found.scores.shape[1] - 1) :]  # the nearest row is the row itself
       self.recall = float(np.mean(others >= exact.scores[:, -1:] - _ROUNDING))
 
+  def _tune_by_distinct(self, rows):
+    """Tunes by the distinct rows of the lists: the nearest rows of a row would be its copies, in its own list."""
+    lists = self.empty()
+    lists.add_all(rows)
+    lists.tune(rows)
+    # Fewer rows need more lists for as many candidates, and recall was measured with these.
+    self.probes, self.recall = lists._probes_of(min(_DEPTH, len(rows)), len(rows)), lists.recall
+
   def _errors(self, queries, query, rows, others):
     """Returns how much lower than the cosines of queries of these numbers and other rows the codes estimate them."""
     ids, columns = np.unique(others, return_inverse=True)
@@ -313,6 +332,12 @@ class InvertedLists:
     np.put_along_axis(ranks, order, np.arange(self.lists)[np.newaxis], axis=1)
     _, lists = self.index.quantizer.search(others, 1)
     return ranks[query, lists[:, 0]]
+
+
+def _first_of_equal(blocks):
+  """Returns the positions of the first of equal rows, increasing, int64 [m], of consecutive blocks [n, dim]."""
+  numbers = [zlib.crc32(row) for block in blocks for row in block.round(_DECIMALS) + 0]
+  return np.sort(np.unique(numbers, return_index=True)[1])
 
 
 def _are_held_out(rows):

@@ -72,6 +72,22 @@ def test_search_has_exact_cosines(top_k):
   assert lists.search(np.zeros([0, 12], np.float32), rows, 3).scores.shape == (0, 3)
 
 
+def test_the_recall_of_rows_that_repeat_is_that_of_new_queries():
+  """The nearest rows of a row are its copies, in its own list: they say nothing of a query."""
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rng = np.random.default_rng(0)
+  centers = rng.normal(size=[40, 64])
+  distinct, queries = (centers[rng.integers(40, size=n)] + rng.normal(size=[n, 64]) for n in (400, 300))
+  array = np.repeat(distinct, 30, axis=0)[rng.permutation(12000)].astype(np.float32)
+  rows = UnitRows([array], 64)
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  lists.tune(rows)
+  found = lists.search(UnitRows([queries], 64).take(np.arange(300)), rows, 1).scores
+  nearest_scores = all_cosines(queries, distinct).max(axis=1, keepdims=True)
+  assert np.mean(found >= nearest_scores - ROUNDING) >= lists.recall - 0.02 > 0.95
+
+
 def test_a_recall_is_measured(monkeypatch):
   pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rows = UnitRows([np.random.default_rng(0).normal(size=[3000, 24]).astype(np.float32)], 24)

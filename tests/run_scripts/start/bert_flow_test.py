@@ -139,6 +139,7 @@ WRONG = {
   "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
   "search corpus.txt --queries=a.tar": "--queries: a.tar is a tar archive",
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
+  "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
   "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
   "search corpus.txt --query=": "error: --query='': blank",
   "score ids.tsv": "column 1 has the numbers of rows",
