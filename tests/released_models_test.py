@@ -1,12 +1,19 @@
 """Models that a released version saved: they give the vectors of the release, or are rejected by its name."""
 
+import json
+
 import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceModel
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
+from bert_flow_tf.corpus import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.models import embedder_of
+from bert_flow_tf.errors import CalibrationError, EncoderError
+from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
-from tests.testing import REPO, rejected
+from tests.testing import REPO, edit_json, rejected
 
 pytestmark = pytest.mark.packages
 
@@ -36,3 +43,24 @@ def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
   np.testing.assert_allclose(model.encode(sentences), expected, atol=tolerance * np.abs(expected).max(), rtol=0)
   similarities = model.similarity(sentences, sentences[1:] + sentences[:1])
   np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=tolerance)
+
+
+def test_vectors_of_a_release_are_of_the_saved_model(bert, tmp_path):
+  """Releases wrote the checksum of the calibration's file, whose form has changed, into the manifest."""
+  folder = REPO / "tests/golden/models/0.1.0/whitening-6"
+  model = SentenceModel.load(folder, model=str(bert))
+  assert file_sha256(folder) != calibration_sha256(folder) == model.steps_checksum
+  (tmp_path / "a.txt").write_text("a man\na dog\n")
+  settings = JobSettings(input=(str(tmp_path / "a.txt"),), output_dir=str(tmp_path / "vectors"))
+  EmbeddingJob(settings).run(embedder_of(model, str(folder)))
+  path = tmp_path / "vectors/manifest.json"
+  values = json.loads(path.read_text())["settings"]
+  embedder = values["embedder"] | {"calibration_sha256": file_sha256(folder)}
+  edit_json(path, settings=values | {"embedder": embedder}, sha256=None)
+  vectors = VectorFolder.open(str(tmp_path / "vectors"))
+  found = load_model_of(vectors).encode(["a dog"])
+  np.testing.assert_allclose(found / np.linalg.norm(found), vectors.rows.take(np.array([1])), atol=1e-3)
+  # A model without a calibration is another one, in the same sentence.
+  SentenceModel.load(REPO / "tests/golden/models/0.2.0/none", model=str(bert)).save(tmp_path / "none")
+  with rejected(EncoderError, "vectors", match="another encoder or calibration"):
+    load_model_of(vectors, calibration_folder=str(tmp_path / "none"))

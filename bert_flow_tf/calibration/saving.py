@@ -100,7 +100,16 @@ def saved_calibrations(folder: str | os.PathLike) -> list[str]:
 
 
 def calibration_sha256(folder: str | os.PathLike) -> str:
-  """Returns the hexadecimal SHA-256 of a saved calibration's numbers and settings, without its encoder's identity."""
+  """Returns the hexadecimal SHA-256 of a saved calibration's numbers and settings, without its encoder's identity.
+
+  It is that of the loaded steps, whichever release saved them.
+  """
+  steps, *_ = load_steps(folder)
+  return _sha256(*_contents_of_file(steps))
+
+
+def file_sha256(folder: str | os.PathLike) -> str:
+  """Returns `calibration_sha256` as releases before 0.3 had it, of the form of the file, which releases change."""
   with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
     return _sha256(settings, arrays)
 

@@ -20,7 +20,7 @@ from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.kinds import encoder_label, public_name
 from bert_flow_tf.encoder.pooling import DEFAULT_POOLING
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError
+from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult
@@ -214,7 +214,7 @@ class FlowRun:
       folder = self.folder / name
       if name in fitted:
         continue
-      with contextlib.suppress(CalibrationError):  # gone, or damaged
+      with contextlib.suppress(BertFlowError):  # gone, or damaged
         if calibration_sha256(folder) == checksum:
           logging.info("%s of an earlier run is removed: this run has %s", folder, ", ".join(sorted(fitted)))
           stale.append(path_of(folder, KIND))

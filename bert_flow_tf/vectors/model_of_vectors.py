@@ -24,6 +24,7 @@ def load_model_of(
   `model` and `calibration_folder`: name or folder of the same encoder, and folder of the same calibration; None for the
   manifest's, as `query_prompt`. An EncoderError says what differs.
   """
+  from bert_flow_tf.calibration.saving import file_sha256
   from bert_flow_tf.encoder.loading import load_fitted_encoder
   from bert_flow_tf.model import SentenceModel
 
@@ -45,7 +46,12 @@ def load_model_of(
     reason = "" if error.argument in arguments else f" ({error})"
     message = f"{where}: embedded by {identity.name}, another encoder or calibration than {encoder.name}{reason}"
     raise EncoderError(f"{message}; take the same model", argument="vectors") from error
-  check_embedder(vectors.manifest["settings"]["embedder"], loaded, where)
+  embedder = vectors.manifest["settings"]["embedder"]
+  # Releases before 0.3 wrote the checksum of the file's form; only a model with steps has such a file.
+  has_file = calibration_folder is not None and loaded.steps_checksum is not None
+  if has_file and embedder.get("calibration_sha256") == file_sha256(str(calibration_folder)):
+    embedder = {**embedder, "calibration_sha256": loaded.steps_checksum}
+  check_embedder(embedder, loaded, where)
   return loaded
 
 

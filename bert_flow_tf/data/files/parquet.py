@@ -88,6 +88,10 @@ class ParquetReader(Reader[tuple[object, ...]]):
 
     try:
       yield
+    except pyarrow.ArrowNotImplementedError as error:
+      message = f"{self.path}: has a column of a type that pyarrow does not read ({one_line(error)}); expected text or "
+      message += "numbers of at most 64 bits: write the column as text, as col(NAME).cast(pl.String) of Polars does"
+      raise DataError(message) from error
     except (pyarrow.ArrowException, OSError, *UNPACKING_ERRORS) as error:
       raise DataError(f"{self.path}: damaged, or not a Parquet file ({one_line(error)})") from error
 

@@ -58,6 +58,8 @@ _PARQUET_MAGIC = b"PAR1"
 # Errors of a damaged file that is packed, or in a zip archive.
 UNPACKING_ERRORS = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 _PART = 1 << 16
+# Floats from this one on are not all integers: several numbers become one.
+_EXACT_FLOATS = 2.0**53
 
 
 class TextError(ValueError):
@@ -404,6 +406,11 @@ class Reader(Generic[Record]):
         value = ""
       elif isinstance(value, decimal.Decimal) and (texts or self.any_type):
         value = f"{value:f}"
+      elif texts and name == self._format.id_column and isinstance(value, float) and abs(value) >= _EXACT_FLOATS:
+        message = (
+          f"column {name!r} has {value!r}, and floating point numbers from 2^53 on are rounded; expected text or "
+        )
+        raise TextError("bad id", f"{message}integers, as CAST({name[:40]} AS VARCHAR) of a database gives them")
       elif self.any_type or (texts and isinstance(value, int | float | uuid.UUID)):
         value = str(value)
       if not isinstance(value, str):

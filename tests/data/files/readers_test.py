@@ -1,11 +1,13 @@
 """Files of each kind split into records, against the programs that wrote them; and parsing of good and bad records."""
 
+import base64
 import bz2
 import contextlib
 import csv
 import gzip
 import json
 import lzma
+import struct
 
 import pytest
 import tensorflow as tf
@@ -142,6 +144,8 @@ LATIN_1 = "naïve".encode("latin-1")
     (b'{"id": 7, "text": null}', JSON, None),
     (b" \n", JSON, None),
     (b'{"id": 7.5, "text": "a"}', JSON, ("7.5", "a")),
+    (b'{"id": 9007199254740993, "text": "a"}', JSON, ("9007199254740993", "a")),
+    (b'{"text": "a", "more": 1e17}', {**JSON, "columns": ("text",), "more_columns": ("more",)}, (None, "a 1e+17")),
     (b'{"id": 7, "text": null}', {**JSON, "empty": "embed"}, ("7", "")),
     (example(text=[b"A\nman"], id=[b"a7"]), RECORD, ("a7", "A\nman")),
     (example(text=[b"A man."], id=[-7]), RECORD, ("-7", "A man.")),
@@ -185,6 +189,7 @@ def test_good_records(tmp_path, raw, arguments, expected):
     (b'{"text": "a"}', JSON, "bad id"),
     (b'{"id": 7, "text": 3}', JSON, "columns"),
     (b'{"id": null, "text": "a"}', JSON, "bad id"),
+    (b'{"id": -9007199254740993.0, "text": "a"}', JSON, "bad id"),
     (b'{"id": 7, "text": "' + LATIN_1 + b'"}', JSON, "not UTF-8"),
     (b"\xff no message", RECORD, "no Example"),
     (b"", RECORD, "columns"),
@@ -238,6 +243,29 @@ def test_records_from_any_position(tmp_path, kind, write):
     offset += size
   assert kind == "parquet" or offset == path.stat().st_size
   reader.close()
+
+
+def test_types_that_parquet_cannot_give(tmp_path):
+  """DuckDB writes HUGEINT as DOUBLE, Polars writes Int128, which pyarrow does not read."""
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  from pyarrow import parquet
+
+  path = tmp_path / "a.parquet"
+  ids = [2.0**53 - 1, 2.0**53]
+  parquet.write_table(pa.table({"id": pa.array(ids, pa.float64()), "text": ["a", "b"]}), path)
+  with contextlib.closing(open_reader(str(path), InputFormat("parquet", "text", "id"))) as reader:
+    first, second = [record for record, _ in reader.records(0, 1)]
+    assert reader.parse(first) == ("9007199254740991.0", "a")
+    with pytest.raises(TextError, match=r"column 'id' has 9007199254740992.0, .*rounded; expected text or integers"):
+      reader.parse(second)
+  # A schema that declares 128 bits, as Polars has it.
+  parquet.write_table(pa.table({"id": [1], "text": ["a"]}), path)
+  stored = parquet.read_metadata(path).metadata[b"ARROW:schema"]
+  declared = base64.b64decode(stored).replace(struct.pack("<i", 64), struct.pack("<i", 128))
+  path.write_bytes(path.read_bytes().replace(stored, base64.b64encode(declared)))
+  with pytest.raises(DataError, match=r"more than 64 bits.*write the column as text") as error:
+    open_reader(str(path), InputFormat("parquet", "text"))
+  assert "damaged" not in str(error.value)
 
 
 def test_columns_of_parquet(tmp_path):
