@@ -64,6 +64,8 @@ class PaddedEncoder:
 class PaddedPairs:
   """Pairs that are embedded in each step of a fit; a source for `Trainer.fit`."""
 
+  data_of = None
+
   def __init__(self, encoder: PaddedEncoder, pairs: SentencePairs) -> None:
     self._encoder = encoder
     self._sides = [encoder.tokenize(side) for side in (pairs.sentences_a, pairs.sentences_b)]
