@@ -352,6 +352,7 @@ class SentenceModel:
     sentences: Texts | SentencePairs | tuple[Texts, Texts],
     calibration: str | None = None,
     *,
+    queries: Texts | None = None,
     dev: SentencePairs | None = None,
     strategy: tf.distribute.Strategy | str | None = None,
     folder: str | os.PathLike | None = None,
@@ -369,6 +370,9 @@ class SentenceModel:
       calibration: a name that `parse_calibration` reads: "flow", "whitening", "flow+soft-whitening",
         "soft-whitening+characters", ...; or "auto", which compares some of them without labels. None for the
         calibration of the recipe in `from_pretrained`; without a recipe, for a flow.
+      queries: queries, some 64 or more, where the sentences are the documents that are searched. Queries and documents
+        lie apart: `encode_query` takes the difference of their means away, and the calibration is fitted on documents,
+        a linear one also on queries around the documents' mean. None for texts without roles.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
         CPUs) or "multi_worker_mirrored"; None for the strategy of the current scope, else of the settings.
@@ -387,7 +391,12 @@ class SentenceModel:
     flow_settings = settings_of_fit(spec, settings, dev)
     self.check_fit(spec, encoder_dropout)
     rows = self.fit_sentences(
-      sentences, dev=dev, encoder_dropout=encoder_dropout, batch_size=batch_size, show_progress=show_progress
+      sentences,
+      queries,
+      dev=dev,
+      encoder_dropout=encoder_dropout,
+      batch_size=batch_size,
+      show_progress=show_progress,
     )
     fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress is not False)
     (fitted,) = fitter.fit([spec], rows, flow_settings)
@@ -396,10 +405,12 @@ class SentenceModel:
     self.sample = rows.sample
     return self
 
-  def fit_sentences(self, sentences: Any, **arguments: Any) -> FitSentences:
-    """Returns sentences or pairs as a `Fitter` takes them, for this encoder; for `arguments` see `FitSentences`."""
+  def fit_sentences(self, sentences: Any, queries: Any = None, **arguments: Any) -> FitSentences:
+    """Returns sentences or pairs as a `Fitter` takes them, for this encoder; for the arguments see `FitSentences`."""
     checked = sentences_or_pairs(sentences)
-    return FitSentences(self.encoder, self.identity, checked, cache=self._cache, **arguments)
+    if queries is not None:
+      queries = check_sentences(queries, "queries")
+    return FitSentences(self.encoder, self.identity, checked, queries=queries, cache=self._cache, **arguments)
 
   def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
     """Checks, before anything is embedded, that the steps take the calibrated embedding, and that dropout has a use.
@@ -464,12 +475,19 @@ class SentenceModel:
       raise ConfigError(message, argument="prompt_name")
     return prompts[prompt_name]
 
-  def transform(self, embeddings: np.ndarray, sentences: Sequence[str] = ()) -> np.ndarray:
-    """Applies the steps to embeddings [n, dim] of sentences: float32 [n, output_dim]."""
+  def transform(self, embeddings: np.ndarray, sentences: Sequence[str] = (), *, prompt_type: Any = None) -> np.ndarray:
+    """Applies the steps to embeddings [n, dim] of sentences, of a role as in `encode`: float32 [n, output_dim]."""
     check_dense(embeddings, "embeddings")
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
-    return self._apply(self.steps, embeddings, self._tokens(sentences, len(embeddings)))
+    steps = self._steps_of(prompt_type)
+    return self._apply(steps, embeddings, self._tokens(sentences, len(embeddings)))
+
+  def _steps_of(self, prompt_type):
+    """Returns the steps of texts of a role; None for texts without a role."""
+    if prompt_type is None or role_of(prompt_type) != QUERY or self.calibration is None:
+      return self.steps
+    return (*self.calibration.steps_of_queries(), *self.steps[1:])
 
   def _apply(self, steps, embeddings, tokens):
     """Applies some steps, the first ones of the model."""
@@ -521,9 +539,10 @@ class SentenceModel:
       show_progress_bar: see `SentenceEncoder.encode`.
       normalize_embeddings: whether embeddings are divided by their length; an embedding of zeros stays.
       calibrated: False for the encoder's embeddings, which `transform` takes.
-      prompt_name: name of a prompt that the encoder's folder declares, as "query".
+      prompt_name: name of a prompt that the encoder's folder declares, as "query", which is also the role.
       prompt: text to put before each sentence, in place of a prompt with a name; None for the encoder's `prompt`.
-      prompt_type: "query" or "document", or mteb's PromptType, for the prompt of this role; see `encode_query`.
+      prompt_type: "query" or "document", or mteb's PromptType, for the prompt of this role, and the place of queries
+        where the calibration knows it; see `encode_query`.
       truncate_dim: number of dimensions to keep, the first ones, of an encoder that was trained for it; None for all.
         `from_pretrained` has it, too, and a calibration is fitted on these then.
       **others: further arguments of sentence-transformers, with values that change nothing here: convert_to_numpy=True,
@@ -547,9 +566,12 @@ class SentenceModel:
     is_single = isinstance(sentences, str)
     texts = [sentences] if is_single else sentences
     texts = check_sentences(texts)
+    if prompt_type is None and prompt_name == QUERY:
+      prompt_type = QUERY
     prompt = self._prompt_of(prompt_name, prompt, prompt_type)
     if calibrated:
-      embeddings = self.transform(self._embed_if_read(texts, batch_size, bool(show_progress_bar), prompt), texts)
+      embeddings = self._embed_if_read(texts, batch_size, bool(show_progress_bar), prompt)
+      embeddings = self.transform(embeddings, texts, prompt_type=prompt_type)
     else:
       embeddings = self._embed(texts, batch_size, bool(show_progress_bar), prompt)
     embeddings = embeddings[:, :truncate_dim]
@@ -563,7 +585,8 @@ class SentenceModel:
     """Embeds queries of a search, as `encode`, which has the same arguments.
 
     Before each stands query_prompt of `from_pretrained`, else the prompt "query" that the encoder's folder declares,
-    else its `prompt`.
+    else its `prompt`. Of the embeddings `Calibration.query_shift` is taken away, if the calibration was fitted with
+    queries.
     """
     return self.encode(sentences, *args, **{"prompt_type": QUERY, **kwargs})
 
@@ -581,14 +604,25 @@ class SentenceModel:
     Raises:
       ConfigError: characters, which take no prompt.
     """
-    encoder = self.encoder.for_documents()
-    if encoder is self.encoder:
+    return self._of_role(self.encoder.for_documents(), self.steps)
+
+  def for_queries(self) -> "SentenceModel":
+    """Returns a model whose `encode` and `as_function` take sentences as queries, as `encode_query`; see there.
+
+    Raises:
+      ConfigError: characters, which take no prompt.
+    """
+    return self._of_role(self.encoder.for_queries(), self._steps_of(QUERY))
+
+  def _of_role(self, encoder, steps):
+    """Returns this model with the encoder and the steps of a role; itself if they are its own."""
+    if encoder is self.encoder and steps is self.steps:
       return self
     model = copy.copy(self)
     model.encoder = encoder
     values = self._identity.settings.model_arguments()
     model._identity = dataclasses.replace(encoder.identity(**values), name=self._identity.name)
-    model.steps = tuple(step.bound_to(encoder) for step in self.steps)
+    model.steps = tuple(step.bound_to(encoder) for step in steps)
     return model
 
   def knows(self, texts: Texts) -> np.ndarray:

@@ -14,6 +14,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.calibration.names import ALLOWED
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings
@@ -33,6 +34,12 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "output", None, "Fit: folder of the calibration. Apply: folder of the new vectors, or a file for a single file."
   )
+  text = "Files, globs or folders of vectors of queries, where input has the documents that are searched: a fit."
+  flags.DEFINE_list("queries", [], text)
+  text = (
+    "Role of the vectors to which a calibration is applied: query, whose mean a fit with queries knows, or document."
+  )
+  flags.DEFINE_enum("role", DOCUMENT, [QUERY, DOCUMENT], text)
   flags.DEFINE_string(
     "vectors_of",
     None,
@@ -48,8 +55,10 @@ def check_flags() -> None:
     if not FLAGS[name].value:
       raise ConfigError(f"{name}: missing; expected {'files' if name == 'input' else 'a path'}", argument=name)
   if FLAGS.flow_folder is not None:
-    fitting = ["calibration", *flow_settings()]
+    fitting = ["calibration", "queries", *flow_settings()]
     common_flags.reject(fitting, "has no use with flow_folder, whose calibration is applied: nothing is fitted")
+  else:
+    common_flags.reject(["role"], "needs flow_folder, the calibration to apply; a fit takes queries=FILES")
 
 
 def flow_settings() -> dict:
@@ -67,10 +76,10 @@ def main() -> None:
   # A fit writes a calibration, an application new vectors.
   output = os.path.expanduser(FLAGS.output)
   if FLAGS.flow_folder is None:
-    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, **flow_settings())
+    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.queries, **flow_settings())
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
-    counts = apply_to_files(FLAGS.input, FLAGS.flow_folder, output, FLAGS.vectors_of)
+    counts = apply_to_files(FLAGS.input, FLAGS.flow_folder, output, FLAGS.vectors_of, FLAGS.role)
     text = f"{counted(sum(counts.values()), 'vector', ',')} in {counted(len(counts), 'file')}"
     earlier = len(list(pathlib.Path(output).glob("*.npy"))) - len(counts)
     if earlier > 0:

@@ -31,6 +31,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.nearest import log_apart
 from bert_flow_tf.vectors.search_choice import ExactSearch, search_of_embeddings, search_of_folder
 from bert_flow_tf.vectors.sentence_index import SentenceIndex
 from bert_flow_tf.vectors.vector_folder import VectorFolder
@@ -66,6 +67,9 @@ def define_flags() -> None:
   common_flags.define_model_flags()
   common_flags.define_query_prompt_flag()
   text_flags.define_fit_flag()
+  text = "Whether calibration is fitted on the queries, too: search takes the difference of their mean and that of the "
+  flags.DEFINE_boolean("fit_queries", False, f"{text}corpus away from queries, without labels. Some 64 suffice.")
+  help_page.put_under("fit_queries", "corpus")
   text_flags.define_output_flag("With queries: file of the answers")
   text = "tsv of query, rank, similarity, id and sentence, or trec: query's id, Q0, id, rank, similarity, bert_flow."
   flags.DEFINE_enum("output_format", TSV, [TSV, TREC], text)
@@ -93,6 +97,9 @@ def check_flags() -> None:
   if FLAGS.output and FLAGS.output.lower().endswith(f".{TREC}") and FLAGS.output_format != TREC:
     message = f"output={FLAGS.output}: {FLAGS.output_format} is written; give --output_format={TREC}, or another ending"
     raise ConfigError(message, argument="output")
+  if FLAGS.fit_queries and (FLAGS.calibration is None or FLAGS.queries is None):
+    missing = "queries, the file of them" if FLAGS.queries is None else "calibration or recipe, which is fitted"
+    raise ConfigError(f"fit_queries: needs {missing}", argument="fit_queries")
   for query in FLAGS.query:
     if not query.strip():
       raise ConfigError(f"query={query!r}: blank; expected text", argument="query")
@@ -196,8 +203,8 @@ def check_corpus_ids(ids: list[str], paths: str) -> None:
     logging.warning("id_column=%s: ids that repeat, such as %r, %d times", FLAGS.id_column, first[:100], count)
 
 
-def text_corpus(queries: int) -> Corpus:
-  """Embeds the sentences of --input for a number of queries."""
+def text_corpus(queries: list[str]) -> Corpus:
+  """Embeds the sentences of --input for queries, with which a calibration may be fitted."""
   paths = text_flags.input_files()
   # The settings' output_format is that of vectors.
   settings = common_flags.settings(JobSettings, output_format=JobSettings.output_format)
@@ -205,10 +212,10 @@ def text_corpus(queries: int) -> Corpus:
   if FLAGS.id_column is not None:
     check_corpus_ids([name for name, _ in corpus], ", ".join(paths)[:200])
   sentences = [sentence for _, sentence in corpus]
-  model = text_flags.load_text_model(sentences, documents=True)
+  model = text_flags.load_text_model(sentences, documents=True, queries=queries if FLAGS.fit_queries else None)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True, normalize_embeddings=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
-  searcher = search_of_embeddings(embeddings, FLAGS.index, queries)
+  searcher = search_of_embeddings(embeddings, FLAGS.index, len(queries))
   return Corpus(model, searcher, ("id", "sentence"), lambda row: corpus[row])
 
 
@@ -248,18 +255,20 @@ def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
   queries = read_queries()
-  corpus = text_corpus(len(queries)) if FLAGS.vectors is None else vector_corpus(len(queries))
+  texts = [text for _, text in queries]
+  corpus = text_corpus(texts) if FLAGS.vectors is None else vector_corpus(len(queries))
   log_prompts(corpus.model)
 
   def hits(texts):
     """Yields (position of the query, rank, cosine, row) of each query's nearest sentences."""
     log_unknown(corpus.model, texts)
-    nearest = corpus.searcher.search(corpus.model.encode_query(texts, FLAGS.predict_batch_size), FLAGS.top_k)
+    embeddings = corpus.model.encode_query(texts, FLAGS.predict_batch_size)
+    log_apart(corpus.model, embeddings)
+    nearest = corpus.searcher.search(embeddings, FLAGS.top_k)
     for position, (scores, rows) in enumerate(zip(nearest.scores, nearest.rows, strict=True)):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
         yield position, rank, score, row
 
-  texts = [text for _, text in queries]
   is_table = len(queries) > 1 or FLAGS.queries is not None or FLAGS.output is not None
   if FLAGS.output_format == TREC:
     text_flags.write_output("".join(run_lines(queries, hits(texts), corpus)).encode("utf-8"))

@@ -6,6 +6,7 @@ import os
 import pathlib
 import stat
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from absl import flags, logging
@@ -110,17 +111,19 @@ def input_files(max_files: int | None = None) -> list[str]:
   return paths
 
 
-def load_text_model(sentences: list[str] | tuple[list[str], list[str]], documents: bool = False) -> "SentenceModel":
+def load_text_model(
+  sentences: list[str] | tuple[list[str], list[str]], documents: bool = False, queries: Sequence[str] | None = None
+) -> "SentenceModel":
   """Loads the `SentenceModel` of a command that compares texts; --calibration is fitted on these sentences or pairs.
 
-  `documents`: whether they are searched, and have the prompt of documents.
+  `documents`: whether they are searched, and have the prompt of documents; `queries`: those of the fit.
   """
   model = common_flags.load_model(FLAGS.flow_folder, FLAGS.allow_other_encoder)
   if documents:
     model = model.for_documents()
   if FLAGS.calibration is not None:
     logging.info("fitting %s on the sentences of %s", FLAGS.calibration, ", ".join(FLAGS.input))
-    model.fit(sentences, calibration=FLAGS.calibration, batch_size=FLAGS.predict_batch_size)
+    model.fit(sentences, calibration=FLAGS.calibration, queries=queries, batch_size=FLAGS.predict_batch_size)
   elif model.steps_checksum is None:
     hint = "--recipe=NAME or --calibration=NAME fits a calibration on the input, --flow_folder loads one"
     logging.info("the similarity is not calibrated; %s", hint)

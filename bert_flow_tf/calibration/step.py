@@ -23,6 +23,7 @@ if TYPE_CHECKING:
   from bert_flow_tf.encoder.text_encoder import TextEncoder
 
 KIND = "calibration"  # of the archive in a calibration's folder
+_QUERY_SHIFT = "query_shift"  # name of an array in it
 Contents = tuple[Json, dict[str, np.ndarray]]  # JSON settings and arrays of a saved step
 
 # Rows that Python gives to a step at once: bounds memory, and costs nothing above some hundred.
@@ -123,7 +124,7 @@ class Step(abc.ABC):
 
   def checked_contents(self) -> Contents:
     """Returns `contents`; raises a ConfigError if `of_contents` would not make a step of this class of them."""
-    contents = self.contents()
+    contents = self._contents_of_file()
     method = contents[0].get("method")
     if Step._classes.get(str(method)) is not type(self):
       expected = f'class {type(self).__name__}(..., methods=("NAME",)) and "method": "NAME" in its contents'
@@ -137,7 +138,16 @@ class Step(abc.ABC):
     if isinstance(method, str) and method not in Step._classes:
       message = f"it has a step {method!r}, which this program does not define; import its class first"
       raise archive.UnreadableError(message)
-    return Step._classes[method].restore(settings, arrays)
+    return Step._classes[method]._restored(settings, arrays)
+
+  def _contents_of_file(self):
+    """Returns `contents`, and what the base class adds to them."""
+    return self.contents()
+
+  @classmethod
+  def _restored(cls, settings, arrays):
+    """Returns the step of `_contents_of_file`."""
+    return cls.restore(settings, arrays)
 
   def transform(self, embeddings: np.ndarray, tokens: Sequence[np.ndarray] = ()) -> np.ndarray:
     """Returns the step's output for embeddings [n, dim] of sentences with token ids, float32 [n, output_dim]."""
@@ -189,11 +199,14 @@ class Calibration(Step):
 
   Attributes:
     encoder: identity of the encoder, or None if unknown; saved and loaded with the rest.
+    query_shift: mean of queries minus mean of documents of the fit, float64 [dim], which is taken from embeddings of
+      queries; None where texts have no roles. Saved and loaded with the rest.
     dim: dimensions of u.
     output_dim: dimensions of z.
   """
 
   encoder: Json | None = None
+  query_shift: np.ndarray | None = None
 
   @property
   @abc.abstractmethod
@@ -218,14 +231,67 @@ class Calibration(Step):
     """u [n, dim] -> z [n, output_dim], float32; raises a CalibrationError for a row that gives no finite numbers."""
     return self._transformed(check_rows(embeddings, self.dim), tokens)
 
+  def transform_queries(self, embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings u [n, dim] of queries -> z [n, output_dim], as `transform`, after `query_shift` is taken away."""
+    return apply_to_rows(self.steps_of_queries(), check_rows(embeddings, self.dim))
+
+  def steps_of_queries(self) -> list[Step]:
+    """Returns the steps from the embedding of a query to z: the calibration, after its `query_shift` if it has one."""
+    return [self] if self.query_shift is None else [QueryShift(self.query_shift), self]
+
   @abc.abstractmethod
   def contents(self) -> Contents:
     """See the base class."""
 
+  def _contents_of_file(self):
+    settings, arrays = self.contents()
+    if self.query_shift is None:
+      return settings, arrays
+    return settings, {**arrays, _QUERY_SHIFT: np.asarray(self.query_shift, np.float64)}
+
+  @classmethod
+  def _restored(cls, settings, arrays):
+    rest = dict(arrays)
+    query_shift = rest.pop(_QUERY_SHIFT, None)
+    calibration = cls.restore(settings, rest)
+    if query_shift is not None:
+      if query_shift.shape != (calibration.dim,) or not np.isfinite(query_shift).all():
+        raise CalibrationError(f"array {_QUERY_SHIFT} does not fit the settings, or is not finite")
+      calibration.query_shift = np.asarray(query_shift, np.float64)
+    return calibration
+
   def save(self, folder: str | os.PathLike) -> pathlib.Path:
     """Writes FOLDER/calibration.npz, which `load_calibration` reads; replaces an older one. Returns its path."""
-    settings, arrays = self.contents()
+    settings, arrays = self._contents_of_file()
     return archive.write(folder, KIND, {**settings, "encoder": self.encoder}, arrays)
+
+
+class QueryShift(Step, methods="query shift"):
+  """u -> u - shift of queries, before a calibration that was fitted on documents; see `Calibration.query_shift`."""
+
+  def __init__(self, shift: np.ndarray) -> None:
+    self._shift = np.asarray(shift, np.float64)
+
+  def output_dim_of(self, dim: int) -> int:
+    """See the base class."""
+    return dim
+
+  def __call__(self, features: Features) -> tf.Tensor:
+    """See the base class."""
+    import tensorflow as tf
+
+    dtype = tf.float32 if features.lite else tf.float64
+    return tf.cast(tf.cast(features.embedding, dtype) - tf.cast(self._shift, dtype), tf.float32)
+
+  def contents(self) -> Contents:
+    """See the base class."""
+    return {"method": "query shift"}, {_QUERY_SHIFT: self._shift}
+
+  @classmethod
+  def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> QueryShift:
+    """See the base class."""
+    del settings
+    return cls(arrays[_QUERY_SHIFT])
 
 
 class Normalize(Step, methods=("normalize",)):

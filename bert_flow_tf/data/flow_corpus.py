@@ -8,12 +8,15 @@ from absl import logging
 
 from bert_flow_tf.data import nli
 from bert_flow_tf.data.custom import read_custom_pairs
-from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
+from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.given_columns import corpus_format
+from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES, TEXT, TSV
+from bert_flow_tf.data.files.rows import read_sentences
 from bert_flow_tf.data.loading import load_table_parts
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import Paths, TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
-from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io.settings import Settings, setting
 
 TARGET, TRAIN, NLI = "target", "train", "nli"
@@ -41,6 +44,14 @@ class CorpusSettings(Settings):
     "1: fit on train, dev and test sentences as the published code, which reads the one file of each of STS-12 to "
     "STS-16 as all three and so uses every pair three times. 0: fit on train alone. Default: flow_corpus decides.",
   )
+  queries: str | None = setting(
+    None,
+    "File of queries, some 64 or more without labels, where the other sentences are the documents that are searched: "
+    "search takes the difference of both means away from queries. Default: texts have no roles.",
+  )
+  query_column: str | None = setting(
+    None, "Column of the query in queries; in TSV and CSV also a number from 1. Default: sentence or text.", named=False
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +64,7 @@ class FlowCorpus:
   # Defaults of a flow on this corpus.
   learning_rate: float = LEARNING_RATE
   num_train_epochs: float | None = None  # None for `default_epochs`
+  queries: tuple[str, ...] | None = None  # None where the sentences have no roles
 
 
 def default_epochs(num_pairs: int) -> float:
@@ -108,4 +120,21 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     expected = "choose another task, as task=custom for a file of pairs"
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; {expected}", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)
-  return task, flow_corpus
+  queries = read_queries(corpus.queries, corpus.query_column, data.max_record_bytes)
+  return task, dataclasses.replace(flow_corpus, queries=queries)
+
+
+def read_queries(
+  path: str | None, column: str | None = None, max_record_bytes: int = MAX_RECORD_BYTES
+) -> tuple[str, ...] | None:
+  """Returns the texts of a file of queries, of any kind but TFRecord; None without a file."""
+  if path is None:
+    if column is not None:
+      raise ConfigError("query_column: needs queries, the file that has this column", argument="query_column")
+    return None
+  kind = kind_of(path)
+  if kind == TEXT and column is not None:
+    kind = TSV
+  with naming("queries", "input"), naming("query_column", "column"):
+    found = corpus_format([path], kind=kind, column=column, max_bytes=max_record_bytes, hint="; query_column names it")
+    return tuple(text for _, text in read_sentences([path], found))

@@ -232,11 +232,18 @@ class TextEncoder(abc.ABC):
 
   def for_documents(self) -> Self:
     """Returns an encoder on the same weights whose `prompt` is that of documents; itself if no text has a role."""
+    return self._for_role(DOCUMENT)
+
+  def for_queries(self) -> Self:
+    """Returns an encoder on the same weights whose `prompt` is that of queries; itself if no text has a role."""
+    return self._for_role(QUERY)
+
+  def _for_role(self, role):
     if set(self._role_prompts().values()) == {None}:
       return self
-    query, document = self.prompt_of(QUERY), self.prompt_of(DOCUMENT)
-    encoder = copy.copy(self.with_prompt(document))
-    encoder.settings = dataclasses.replace(self.settings, prompt=document, query_prompt=query, document_prompt=document)
+    query, document, prompt = self.prompt_of(QUERY), self.prompt_of(DOCUMENT), self.prompt_of(role)
+    encoder = copy.copy(self.with_prompt(prompt))
+    encoder.settings = dataclasses.replace(self.settings, prompt=prompt, query_prompt=query, document_prompt=document)
     return encoder
 
   def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:

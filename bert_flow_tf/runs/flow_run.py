@@ -233,6 +233,7 @@ class FlowRun:
     self._cone = isotropy.log_cone(embedded[-1].values, model.encoder.is_for_similarity(model.pooling))
     rows = model.fit_sentences(
       self._corpus.pairs,
+      self._corpus.queries,
       dev=self._task.splits.get("dev"),
       cached=embedded,
       encoder_dropout=settings.run.encoder_dropout,
@@ -334,7 +335,9 @@ class FlowRun:
       "devices": self._devices,
       "seconds": self.watch.seconds,
     }
-    # What only auto, or only a flow, has.
+    # What only queries, auto, or a flow have.
+    if self._corpus.queries is not None:
+      fitted_on["queries"] = len(self._corpus.queries)
     if self._fitter.choice is not None:
       about["auto"] = self._fitter.choice.to_dict()
     if self._steps:

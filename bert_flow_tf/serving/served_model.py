@@ -1,5 +1,6 @@
 """The graph functions of a served model."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,9 +10,11 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step, apply_steps, names_of
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
 from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 
@@ -52,9 +55,7 @@ class ServedCalibration:
     for step in steps:
       step.check_fitted()
     self.model, self.normalize = model, normalize
-    self._steps = list(steps)
-    if normalize:
-      self._steps.append(Normalize())
+    self._steps = self._with_last(steps)
     first = self._steps[0] if self._steps else None
     self.calibration = first if isinstance(first, Calibration) else None
     self.flow = first if isinstance(first, FlowCalibration) else None
@@ -65,17 +66,23 @@ class ServedCalibration:
     if self.flow is not None:
       self.sizes["latent_dim"] = self.flow.output_dim
     self.is_int8 = False
-    self.table = signatures_of(VECTOR_SIGNATURES, self.flow is not None)
+    has_roles = self.calibration is not None and self.calibration.query_shift is not None
+    self.table = signatures_of(VECTOR_SIGNATURES, self.flow is not None, has_roles=has_roles)
     self._rows_at_once = _MAX_VECTORS
     self.without_text: str | None = None
     self._computations: dict[str, Callable[..., Outputs]] = {
       "serving_default": self._embed,
       "log_prob": self._log_prob,
       "inverse": self._inverse,
+      _of_role(QUERY): self._embed_query,
     }
     # Traced once, and called by every signature.
     pooled = tf.TensorSpec([None, dim], tf.float32)
     self._calibrated = tf.function(lambda u: apply_steps(self._steps, Features(u)), [pooled], autograph=False)
+
+  def _with_last(self, steps: Sequence[Step]) -> list[Step]:
+    """Returns steps, and the one that normalizes what they give."""
+    return [*steps, Normalize()] if self.normalize else list(steps)
 
   def embed(self, rows: Sequence[str] | np.ndarray) -> np.ndarray:
     """Returns the embeddings before calibration of rows of input, float32 [n, dim], computed in Python."""
@@ -148,6 +155,10 @@ class ServedCalibration:
   def _embed(self, inputs: tf.Tensor) -> Outputs:
     return (self._calibrated(self._pooled_of(inputs)),)
 
+  def _embed_query(self, vectors: tf.Tensor) -> Outputs:
+    assert self.calibration is not None, "a signature of calibrations that were fitted with queries"
+    return (apply_steps(self._with_last(self.calibration.steps_of_queries()), Features(vectors)),)
+
   def _log_prob(self, inputs: tf.Tensor) -> Outputs:
     assert self.flow is not None, "a signature of flows"
     return self.flow.log_prob(self._pooled_of(inputs))
@@ -179,7 +190,8 @@ class ServedModel(ServedCalibration):
     self.sizes["max_seq_length"] = width
     self.without_text = self._encoder.without_text
     takes_text = not self.without_text
-    self.table = signatures_of(SIGNATURES, self.flow is not None, self._encoder.takes_ids, takes_text)
+    roles = _roles_of(model)
+    self.table = signatures_of(SIGNATURES, self.flow is not None, self._encoder.takes_ids, takes_text, bool(roles))
     if not dim:
       self.table.pop("embed_pooled", None)
     if self.is_int8:  # TensorFlow Lite has none of its products
@@ -191,6 +203,9 @@ class ServedModel(ServedCalibration):
       "embed_ids_fixed": self._embed_ids_fixed,
       "embed_examples": self._embed_examples,
     }
+    for role, of_role in roles.items():
+      if takes_text:
+        self._computations[_of_role(role)] = self._embedding_of(of_role)
     # Without tokens the texts go to the encoder as they are.
     self._tokens = self._encoder if isinstance(self._encoder, EncoderGraph) else None
     if self._tokens is not None:
@@ -236,6 +251,20 @@ class ServedModel(ServedCalibration):
       return super()._embed(text)
     return (self._calibrated_tokens(*self._tokens.tokenizer(text)),)
 
+  def _embedding_of(self, model: SentenceModel) -> Callable[[tf.Tensor], Outputs]:
+    """Returns the function from texts of a role to embeddings, on the weights of the served model."""
+    steps = self._with_last(model.steps)
+    if not model.encoder.has_tokens:
+      return lambda text: (apply_steps(steps, Features(self._pooled_of(text))),)
+    graph = model.encoder_graph()
+    assert isinstance(graph, EncoderGraph), "a graph of tokens"
+
+    def embed(text):
+      ids, lengths = graph.tokenizer(text)
+      return (apply_steps(steps, Features(self._pooled(ids, lengths), ids, lengths)),)
+
+    return embed
+
   def _calibrate_tokens(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return apply_steps(self._steps, Features(self._pooled(ids, lengths), ids, lengths))
 
@@ -259,6 +288,20 @@ class ServedModel(ServedCalibration):
     (embeddings,) = self._embed(tf.concat([text_a, text_b], axis=0))
     a, b = tf.split(tf.math.l2_normalize(embeddings, axis=1), 2)
     return (tf.reduce_sum(a * b, axis=1),)
+
+
+def _of_role(role: str) -> str:
+  """Returns the name of the signature of a role."""
+  return f"embed_{role}"
+
+
+def _roles_of(model: SentenceModel) -> dict[str, SentenceModel]:
+  """Returns {role: model of its texts}; {} if texts have no roles, or characters, which take no prompt."""
+  with contextlib.suppress(ConfigError):
+    roles = {QUERY: model.for_queries(), DOCUMENT: model.for_documents()}
+    if any(of_role is not model for of_role in roles.values()):
+      return roles
+  return {}
 
 
 def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...], limit: int) -> list[tf.Operation]:

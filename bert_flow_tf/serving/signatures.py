@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
+
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
@@ -41,13 +43,14 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-  """A function of a served model; `needs_flow` if only a model with a flow has it."""
+  """A function of a served model; `needs_flow`, `needs_roles`: whether only a model with a flow, or roles, has it."""
 
   name: str
   meaning: str
   inputs: dict[str, Tensor]  # names do not end in `_bytes`, which means base64 to the REST interface
   outputs: dict[str, Tensor]
   needs_flow: bool = False
+  needs_roles: bool = False  # of texts, by their prompts or by a calibration that was fitted with queries
   at_once: bool = False  # whether all rows of a request are computed at once, which bounds their number
 
   def example_inputs(self, n: int, sizes: dict[str, int]) -> dict[str, np.ndarray]:
@@ -80,6 +83,10 @@ _INVERSE = Signature(
   {"pooled": Tensor("float32", ("n", "latent_dim"))},
   needs_flow=True,
 )
+
+
+def _of_role(role: str, meaning: str, name: str, tensor: Tensor) -> Signature:
+  return Signature(f"embed_{role}", meaning, {name: tensor}, {"embedding": _EMBEDDING}, needs_roles=True)
 
 
 def _log_prob(meaning: str, inputs: dict[str, Tensor]) -> Signature:
@@ -121,6 +128,8 @@ SIGNATURES = _by_name(
     {"examples": _EXAMPLE},
     {"embedding": _EMBEDDING},
   ),
+  _of_role(QUERY, "text of a query -> calibrated embedding", "text", _TEXT),
+  _of_role(DOCUMENT, "text of a document that is searched -> calibrated embedding", "text", _TEXT),
   _log_prob(
     "text -> log-density of its embedding under the flow: -log2 p / dim (the loss), and log p in nats", {"text": _TEXT}
   ),
@@ -129,6 +138,7 @@ SIGNATURES = _by_name(
 # Signatures of a calibration that is served without an encoder.
 VECTOR_SIGNATURES = _by_name(
   Signature("serving_default", "embedding -> calibrated embedding", {"vectors": _VECTORS}, {"embedding": _EMBEDDING}),
+  _of_role(QUERY, "embedding of a query -> calibrated embedding", "vectors", _VECTORS),
   _log_prob(
     "embedding -> its log-density under the flow, as -log2 p / dim and as log p in nats", {"vectors": _VECTORS}
   ),
@@ -137,14 +147,18 @@ VECTOR_SIGNATURES = _by_name(
 
 
 def signatures_of(
-  table: dict[str, Signature], has_flow: bool, takes_ids: bool = True, takes_text: bool = True
+  table: dict[str, Signature], has_flow: bool, takes_ids: bool = True, takes_text: bool = True, has_roles: bool = False
 ) -> dict[str, Signature]:
-  """Returns the signatures of a table that a model has, with a flow or not, whose encoder takes ids, text or both."""
+  """Returns the signatures of a table that a model has, with a flow or not, whose encoder takes ids, text or both.
+
+  `has_roles`: whether queries and documents have embeddings of their own.
+  """
   signatures = {}
   for name, signature in table.items():
     needs_ids = "ids" in signature.inputs
     needs_text = any(tensor.dtype == "string" for tensor in signature.inputs.values())
     is_possible = (takes_ids or not needs_ids) and (takes_text or not needs_text)
-    if is_possible and (has_flow or not signature.needs_flow):
+    is_possible &= (has_flow or not signature.needs_flow) and (has_roles or not signature.needs_roles)
+    if is_possible:
       signatures[name] = signature
   return signatures

@@ -21,6 +21,7 @@ def fit_calibration(
   calibration: str = FLOW,
   vectors_of: str | None = None,
   *,
+  queries: npt.ArrayLike | list[np.ndarray] | None = None,
   dev: Dev | None = None,
   strategy: tf.distribute.Strategy | str | None = None,
   folder: str | os.PathLike | None = None,
@@ -40,6 +41,8 @@ def fit_calibration(
       odd number.
     calibration: a name that `parse_calibration` reads: "flow", "whitening-128", "flow+soft-whitening", ...
     vectors_of: description of the vectors, any text; saved with the calibration.
+    queries: vectors of queries, [m, dim], or a list of such arrays, where `vectors` are the documents that they search;
+      see `SentenceModel.fit`, and `Calibration.transform_queries`.
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose
       it.
     strategy: see `SentenceModel.fit`.
@@ -59,5 +62,6 @@ def fit_calibration(
   if folder is not None and spec.method != FLOW:
     raise ConfigError(f"folder: only calibration=flow has this argument, not {spec.name}", argument="folder")
   fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress)
-  (fitted,) = fitter.fit([spec], FitVectors(vectors, vectors_of=vectors_of, dev=dev), flow_settings)
+  rows = FitVectors(vectors, vectors_of=vectors_of, queries=queries, dev=dev)
+  (fitted,) = fitter.fit([spec], rows, flow_settings)
   return fitted

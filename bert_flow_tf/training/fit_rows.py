@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from absl import logging
 
+from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.checkpoints.declared import QUERY
 from bert_flow_tf.encoder.embeddings import Embeddings, find_embeddings
 from bert_flow_tf.encoder.identity import EncoderIdentity, VectorsIdentity
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -18,23 +22,65 @@ from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.io.checks import as_array, check_rows
 from bert_flow_tf.io.files import Json
+from bert_flow_tf.progress import counted
 from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout, VectorPairs
 
 if TYPE_CHECKING:
   from bert_flow_tf.training.choice import Choice
 
 _SAMPLE = 1024
+_FEW_QUERIES = 32
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class FitSentences:
+class _FitRows(abc.ABC):
+  """Rows that a calibration is fitted on: documents, or texts without roles, and perhaps queries."""
+
+  _queries: Any = None
+
+  @abc.abstractmethod
+  def _documents(self) -> np.ndarray | list[np.ndarray]:
+    """Returns the rows of documents, numbers [n, dim], or a list of such arrays."""
+
+  @abc.abstractmethod
+  def _embedded_queries(self) -> np.ndarray:
+    """Returns the rows of queries, [m, dim]."""
+
+  def all(self) -> np.ndarray | list[np.ndarray]:
+    """Returns the row of every occurrence, numbers [n, dim], or a list of such arrays; queries by `query_shift`."""
+    documents = self._documents()
+    if self._queries is None:
+      return documents
+    queries = np.asarray(self._query_rows - self.query_shift, np.float32)
+    return [*documents, queries] if isinstance(documents, list) else np.concatenate([documents, queries])
+
+  @functools.cached_property
+  def query_shift(self) -> np.ndarray | None:
+    """`Calibration.query_shift`; None without queries."""
+    if self._queries is None:
+      return None
+    rows = self._documents()
+    documents = [Moments.of(part, False) for part in (rows if isinstance(rows, list) else [rows])]
+    return Moments.of(self._query_rows, False).mean - functools.reduce(Moments.merged, documents).mean
+
+  @functools.cached_property
+  def _query_rows(self):
+    rows = self._embedded_queries()
+    if len(rows) < _FEW_QUERIES:
+      message = "queries: %s; their mean is better known from some %d, which need no labels"
+      logging.warning(message, counted(len(rows), "text"), 2 * _FEW_QUERIES)
+    return rows
+
+
+class FitSentences(_FitRows):
   """Sentences, or two sides of pairs, that a calibration is fitted on; embedded when a part of it needs them.
 
   Args:
     encoder: the encoder.
     identity: identity of its embeddings.
     sentences: sentences, or first and second sentences of pairs. Every occurrence counts.
+    queries: queries, where the sentences are the documents that they search; None for texts without roles.
     dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
     cached: embeddings to reuse.
     encoder_dropout: whether a flow's pairs are embedded in each step with BERT's dropout.
@@ -54,6 +100,7 @@ class FitSentences:
     identity: EncoderIdentity,
     sentences: list[str] | tuple[list[str], list[str]],
     *,
+    queries: list[str] | None = None,
     dev: SentencePairs | None = None,
     cached: Sequence[Embeddings] = (),
     encoder_dropout: bool = False,
@@ -71,7 +118,10 @@ class FitSentences:
       self.occurrences = sentences
     self.pairs = SentencePairs.without_gold(first, second)
     self.key = object() if key is None else key
-    self._encoder, self._identity, self._dev, self._cached = encoder, identity, dev, list(cached)
+    self._identity, self._dev, self._cached = identity, dev, list(cached)
+    self._encoder, self._queries = encoder, queries
+    if queries is not None and encoder.for_documents() is not encoder:
+      self._encoder, self._cached = encoder.for_documents(), []  # those of documents have another prompt
     self._encoder_dropout, self._batch_size = encoder_dropout, batch_size
     self._cache, self._show_progress = cache, show_progress
 
@@ -96,8 +146,13 @@ class FitSentences:
     """Number of pairs for a flow."""
     return len(self.pairs)
 
-  def all(self) -> np.ndarray:
-    """Returns the embedding of every occurrence, float32 [n, dim]."""
+  def _embedded_queries(self):
+    encoder, arguments = self._encoder, self._identity.settings.pooling_arguments()
+    encoder = encoder.with_prompt(encoder.prompt_of(QUERY))
+    progress = {"batch_size": self._batch_size, "show_progress": self._show_progress, "cache": self._cache}
+    return encoder.encode(self._queries, **progress, **arguments)
+
+  def _documents(self):
     everything = SentencePairs.without_gold(self.occurrences, self.occurrences)
     embeddings = find_embeddings(everything, self._cached)
     if embeddings is None:
@@ -140,7 +195,7 @@ class FitSentences:
     # Imported here: only auto needs it.
     from bert_flow_tf.training.choice import choose_calibration
 
-    rows = self.all()
+    rows = self._documents()
     return choose_calibration(self._encoder, self._identity, self.occurrences, rows, seed, self._batch_size)
 
   def _embed(self, pairs):
@@ -155,18 +210,22 @@ class FitSentences:
     return embeddings
 
 
-class FitVectors:
+class FitVectors(_FitRows):
   """Vectors of any program that a calibration is fitted on.
 
   Args:
     vectors: numbers [n, dim], an array or rows; a tuple of two such arrays, the sides of pairs; or a list of arrays,
       read in parts.
     vectors_of: description of the vectors, or None.
+    queries: vectors of queries, [m, dim], or a list of such arrays, where the others are of documents; None for none.
     dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
   """
 
-  def __init__(self, vectors: Any, *, vectors_of: str | None = None, dev: Dev | None = None) -> None:
+  def __init__(
+    self, vectors: Any, *, vectors_of: str | None = None, queries: Any = None, dev: Dev | None = None
+  ) -> None:
     self.key = object()
+    self._queries = queries
     self._vectors: Any
     if not _is_of_arrays(vectors):
       self._vectors = as_array(vectors, "vectors")
@@ -190,8 +249,11 @@ class FitVectors:
     """Number of pairs for a flow."""
     return len(self._source)
 
-  def all(self) -> np.ndarray | list[np.ndarray]:
-    """Returns every vector once: numbers [n, dim], or a list of such arrays."""
+  def _embedded_queries(self):
+    parts = self._queries if _is_of_arrays(self._queries) else [self._queries]
+    return np.concatenate([check_rows(as_array(part, "queries"), self.dim, name="queries") for part in parts])
+
+  def _documents(self):
     if isinstance(self._vectors, tuple):
       return np.concatenate(self._vectors)
     return self._vectors

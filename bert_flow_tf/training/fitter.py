@@ -96,7 +96,7 @@ class Fitter:
       calibration = None
       if spec.parts:
         calibration = side_by_side([fitted[part] for part in spec.parts])
-        calibration.encoder = rows.identity
+        calibration.encoder, calibration.query_shift = rows.identity, rows.query_shift
       calibrations.append(calibration)
     return calibrations
 

@@ -13,6 +13,7 @@ from absl import logging
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Calibration
+from bert_flow_tf.encoder.checkpoints.declared import QUERY
 from bert_flow_tf.encoder.identity import VectorsIdentity, read_identity
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, write_text, writing
@@ -34,6 +35,7 @@ def fit_files(
   calibration: str,
   output: str,
   vectors_of: str | None = None,
+  queries: Sequence[str] = (),
   show_progress: bool = True,
   **settings: Any,
 ) -> Calibration:
@@ -46,6 +48,8 @@ def fit_files(
   if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
+  with naming("queries", "input"):
+    query_files = find_vector_files(queries) if queries else []
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
   # A flow's checkpoints are in OUTPUT.fit until the calibration is saved.
   with owned(work, "output"):
@@ -54,7 +58,8 @@ def fit_files(
         raise ConfigError(f"output={output}: {work} holds {path.name}, which is not of a fit; move it", "output")
     folder = work if spec.method == FLOW else None
     settings |= {"folder": folder, "show_progress": show_progress}
-    fitted = fit_calibration(_arrays(files), spec.name, vectors_of, **settings)
+    rows_of_queries = _arrays(query_files) if query_files else None
+    fitted = fit_calibration(_arrays(files), spec.name, vectors_of, queries=rows_of_queries, **settings)
     fitted.save(output)
     # Delete the index of the checkpoints first: a run killed here fits again and does not look for deleted files.
     (work / "checkpoints" / "checkpoint").unlink(missing_ok=True)
@@ -63,17 +68,19 @@ def fit_files(
 
 
 def apply_to_files(
-  vectors: Sequence[str], calibration_folder: str, output: str, vectors_of: str | None = None
+  vectors: Sequence[str], calibration_folder: str, output: str, vectors_of: str | None = None, role: str | None = None
 ) -> dict[str, int]:
   """Calibrates files of vectors to .npy files of the same names; returns {file written now: number of vectors}.
 
-  The folder of `bert-flow embed` becomes such a folder: it can be searched, deduplicated and indexed.
+  The folder of `bert-flow embed` becomes such a folder: it can be searched, deduplicated and indexed. `role`: "query"
+  for vectors of queries, which become plain files; a calibration without `query_shift` calibrates them as all others.
   """
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
     calibration = load_calibration(folder)
   files = find_vector_files(vectors)
-  source = _folder_of_embed(vectors)
+  source = None if role == QUERY else _folder_of_embed(vectors)
+  transform = calibration.transform_queries if role == QUERY else calibration.transform
   _check_fits(calibration, folder, files, vectors_of)
   target = check_path(output, "output")
   if target.suffix == ".npy":
@@ -81,7 +88,7 @@ def apply_to_files(
       raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
-    return {output: _write(target, files[0], calibration)}
+    return {output: _write(target, files[0], calibration.output_dim, transform)}
   # One output per input, under its name. Finished outputs of an interrupted run stay.
   _open_output(target, files, folder)
   counts = {}
@@ -89,17 +96,17 @@ def apply_to_files(
     for file in files:
       name = _name_of_output(file)
       if not (target / name).exists():
-        counts[name] = _write(target / name, file, calibration)
+        counts[name] = _write(target / name, file, calibration.output_dim, transform)
         logging.info("%s: %s", target / name, counted(counts[name], "vector"))
     if source is not None:
       _write_manifest(target, source, calibration, folder)
   return counts
 
 
-def _write(path, file, calibration):
+def _write(path, file, dim, transform):
   """Writes the calibrated vectors of a file and their ids, completely or not at all; returns the number of rows."""
   with writing(path) as written:
-    write_npy(written, len(file), calibration.output_dim, map(calibration.transform, file.blocks()))
+    write_npy(written, len(file), dim, map(transform, file.blocks()))
     file.copy_ids(path)  # before the vectors have their name: a named file always has its ids
   return len(file)
 
