@@ -93,6 +93,10 @@ tsak :: --tsak=sample
   "calibrate": """
 each A SN OUT :: --seed=2
 each A APPLY OUT :: --seed=2
+--queries :: A SN OUT --queries=@/narrow.npy
+--queries :: A SN OUT --queries=@/absent.npy
+--queries :: A APPLY OUT --queries=@/a.npy
+--role :: A SN OUT --role=query
 --input :: SN OUT
 --output :: A SN
 --calibration :: A SN APPLY OUT

@@ -156,6 +156,7 @@ def markdown_table() -> str:
   for signature in SIGNATURES.values():
     example = {name: example_in_json(tensor) for name, tensor in signature.inputs.items()}
     meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
+    meaning += " (where texts have roles)" if signature.needs_roles else ""
     cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
     rows.append([*cells, f"`{json.dumps(example)}`".replace('"..."', "...")])
   return "\n".join(f"| {' | '.join(row)} |" for row in rows)

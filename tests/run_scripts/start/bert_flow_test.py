@@ -141,6 +141,12 @@ WRONG = {
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
   "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
   "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
+  "search corpus.txt The_dog --calibration=mean --fit_queries": "--fit_queries: needs queries, the file",
+  "search corpus.txt --queries=queries.txt --fit_queries": "--fit_queries: needs calibration or recipe",
+  "fit corpus.txt --query_column=a": "--query_column: needs queries",
+  "fit corpus.txt --queries=absent": "--queries: absent does not exist",
+  "fit corpus.txt --queries=headed.tsv": "--queries: headed.tsv: has 3 columns (sentence2, id, sentence1)",
+  "fit corpus.txt --queries=headed.tsv --query_column=x": "--queries: headed.tsv, line 1: 0 columns 'x'",
   "search corpus.txt --query=": "error: --query='': blank",
   "score ids.tsv": "column 1 has the numbers of rows",
   "eval ids.tsv": "column 1 has the numbers of rows",
@@ -224,6 +230,13 @@ RIGHT |= {
   f"search beir.jsonl {_TREC} --queries=- --query_column=2 --top_k=1": "7\tThe dog\n8\tA man\n",
   f"search beir.jsonl {_TREC} The_dog --top_k=1": "",
   "search unknown.txt 菜单 --top_k=1": "",
+}
+
+# The mean of queries, in a fit of its own or in that of the search.
+RIGHT |= {
+  "fit corpus.txt --calibration=mean --queries=headed.tsv --query_column=sentence2 --output=of_roles": "",
+  "search corpus.txt The_dog --flow_folder=of_roles/mean --top_k=1": "",
+  "search corpus.txt --queries=queries.txt --calibration=mean --fit_queries --top_k=1": "",
 }
 
 _PROMPTED = "--prompt=passage: --query_prompt=query:"
