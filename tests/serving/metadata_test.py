@@ -74,7 +74,7 @@ def test_another_model_gets_no_scores(ran, tmp_path, caplog):
   others = [
     (ran / "mine", None, "of which mean is the nearest: calibration_sha256"),
     (ran / "mean", SentenceModel.load(ran / "mean", max_seq_length=9, allow_other_encoder=True), "max_seq_length"),
-    (ran / "mean", SentenceModel.load(ran / "mean", low_dim=64, allow_other_encoder=True), "low_dim None, now 64"),
+    (ran / "mean", SentenceModel.load(ran / "mean", low_dim=64, allow_other_encoder=True), "low_dim none, now 64"),
     (ran / "mean", mine, "calibration_sha256"),
   ]
   for folder, model, reason in others:

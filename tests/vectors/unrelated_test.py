@@ -77,7 +77,23 @@ def test_few_texts_are_a_warning(caplog):
     def encode(self, sentences, **settings):
       return rows
 
-  assert len(warnings_of(caplog, lambda: paraphrase_mining(Model(), texts, threshold=0.86))) == 1
+  class Calibrated(Model):
+    steps_checksum = "1f"
+
+    def unread(self, sentences):
+      return [""] * len(sentences)
+
+    def knows(self, sentences):
+      return np.ones(len(sentences), bool)
+
+  (warning,) = warnings_of(caplog, lambda: paraphrase_mining(Model(), texts, threshold=0.86))
+  assert "soft-whitening" in warning
+  # A calibration that was not enough is not mended by another one.
+  arguments = {"texts": texts, "model": Calibrated()}
+  (warning,) = warnings_of(caplog, lambda: find_duplicates(None, 0.86, **arguments))
+  assert warning.endswith("or other embeddings") and "calibration" not in warning
+  (warning,) = warnings_of(caplog, lambda: paraphrase_mining(Calibrated(), texts, threshold=0.86))
+  assert warning.endswith("or other embeddings")
 
 
 def test_texts_that_share_words_are_not_unrelated():
