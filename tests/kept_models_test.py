@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.low_dim import LowDim
+from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import embedder_of
@@ -238,6 +239,8 @@ def vectors_of(model):
 def by_save(model, folder):
   """SentenceModel.save and load."""
   model.save(folder / "model")
+  if model.steps_checksum is not None:
+    assert calibration_sha256(folder / "model") == model.steps_checksum
   return vectors_of(SentenceModel.load(folder / "model"))
 
 
