@@ -217,6 +217,7 @@ MAKERS = {
   "steps, fitted": pretrained(steps=[Clip(), Normalize()], fit="sn"),
   "low_dim, fitted": pretrained(low_dim=2, fit="sn"),
   "with_calibration": lambda place: pretrained(fit="sn")(place).with_calibration([Normalize(), LowDim(4)]),
+  "declared, no prompts": pretrained("declared", prompt=""),
   "for_documents": lambda place: pretrained("declared", fit="sn")(place).for_documents(),
   "load": loaded(),
   "load of another encoder": loaded("other"),
