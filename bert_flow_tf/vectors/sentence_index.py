@@ -153,7 +153,7 @@ class SentenceIndex:
     path = check_path(folder, "vectors")
     state = IndexFolder.read(path / INDEX)
     if state is None or state.recall is None or not sum(part.rows for part in state.parts):
-      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it, and index=exact needs none"
+      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it; exact needs none"
       raise ConfigError(message, argument="vectors")
     if (path / _VECTORS).exists():
       vectors = [part.file_in(str(folder), state.dim) for part in state.parts]
