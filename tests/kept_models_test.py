@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.low_dim import LowDim
+from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import embedder_of
@@ -223,6 +224,7 @@ MAKERS = {
   "queries, prompts": pretrained(query_prompt="dog b ", fit="flow", queries=QUERIES),
   "queries, SavedModel": pretrained("saved_model:vectors", fit="soft-whitening", queries=QUERIES),
   "for_queries": lambda place: pretrained("declared", fit="sn", queries=QUERIES)(place).for_queries(),
+  "declared, no prompts": pretrained("declared", prompt=""),
   "for_documents": lambda place: pretrained("declared", fit="sn")(place).for_documents(),
   "load": loaded(),
   "load of another encoder": loaded("other"),
@@ -245,6 +247,8 @@ def vectors_of(model):
 def by_save(model, folder):
   """SentenceModel.save and load."""
   model.save(folder / "model")
+  if model.steps_checksum is not None:
+    assert calibration_sha256(folder / "model") == model.steps_checksum
   return vectors_of(SentenceModel.load(folder / "model"))
 
 

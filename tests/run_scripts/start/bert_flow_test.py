@@ -137,6 +137,10 @@ WRONG = {
   "search corpus.txt --queries=beir.jsonl --query_header": "--query_header has no meaning for jsonl files",
   "search corpus.txt --queries=beir.jsonl --query_id_column=id": "--queries: beir.jsonl: no record has the key 'id'",
   "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
+  "search corpus.txt --queries=beir.jsonl --query_column=title,title": "--query_column=title,title: has the column",
+  "search beir.jsonl query --column=title,text,title": "--column=title,text,title: has the column 'title' 2 times",
+  "score pairs.tsv --columns=2,2": "--columns=2,2: has the column '2' 2 times",
+  "fit pairs.tsv --columns=1,1": "--columns=1,1: has the column '1' 2 times",
   "search corpus.txt --queries=a.tar": "--queries: a.tar is a tar archive",
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
   "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
@@ -606,7 +610,7 @@ def test_vectors_and_their_index(ran, model):
   expected = [cosines[int(name) - 1] for _, name in printed]
   np.testing.assert_allclose([float(cosine) for cosine, _ in printed], expected, atol=2e-6)
   vectors = VectorFolder.open(str(folder / "vectors"))
-  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256 None, now"):
+  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256 none, now"):
     load_model_of(vectors, calibration_folder=str(folder / "fitted/mean"))
   with rejected(EncoderError, "vectors", match="another encoder or calibration"):
     load_model_of(VectorFolder.open(str(folder / "calibrated")), model="mini")
