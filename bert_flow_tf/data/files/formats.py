@@ -245,8 +245,8 @@ def find_format(
     pairs: whether a pair is wanted; without, the columns of TSV and CSV are found without reading the whole file.
     others: further files of the same input, whose keys count too in JSON lines.
     hint: end of an error that says how other columns are named.
-    prefix: beginning of the names of the file's arguments, as query_ of query_header: "" for header. A file of another
-      one than the input has no input_format.
+    prefix: beginning of the names of the file's arguments, as query_ of query_header; a file of queries has no
+      input_format. "" for the input.
 
   Raises:
     DataError: the file cannot be read or is empty, its first line is likely to be a header with other names, or it has
