@@ -93,7 +93,9 @@ def _unsaved(encoder):
   for role in (QUERY, DOCUMENT):
     prompt = getattr(given, f"{role}_prompt")
     if prompt is not None:
-      values[f"{role}_prompt"] = (prompt, declared.prompt_of(role))
+      # A given prompt takes the place of a declared one of documents.
+      is_declared = values["prompt"][0] == values["prompt"][1]
+      values[f"{role}_prompt"] = (prompt, declared.prompt_of(role) if is_declared else None)
   return [f"{name}={value!r}" for name, (value, of_folder) in values.items() if value != of_folder]
 
 
