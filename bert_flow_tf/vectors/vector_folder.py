@@ -14,7 +14,14 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.progress import counted
-from bert_flow_tf.vectors.manifest import MANIFEST, check_same_model, embedder_in, is_of_embed, read_manifest
+from bert_flow_tf.vectors.manifest import (
+  MANIFEST,
+  check_same_model,
+  embedder_in,
+  is_of_another_program,
+  is_of_embed,
+  read_manifest,
+)
 from bert_flow_tf.vectors.shards import EMBEDDED, IDS, UNREAD, ShardFolder
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
@@ -44,7 +51,12 @@ class VectorFolder:
     """
     if not storage.is_local(folder) or not check_path(folder, "vectors").is_dir():
       raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
-    manifests = _manifests_in(folder)
+    manifests = []
+    for path in _manifests_in(folder):
+      if path.parent != pathlib.Path(folder) and _is_foreign(path):
+        logging.info("%s: is of another program, and passed over", path)
+      else:
+        manifests.append(path)
     if not manifests:
       message = f"vectors={folder}: no {MANIFEST} in it; expected a folder that bert-flow embed wrote"
       raise ConfigError(message, argument="vectors")
@@ -114,17 +126,25 @@ class VectorFolder:
 
 
 def _manifests_in(folder):
-  """Returns the manifests of a folder and of those inside it, its own first; links are followed."""
+  """Returns the manifests of a folder and of those inside it that are not hidden, its own first; links are followed."""
   manifests, visited = [], set()
   for path, names, files in os.walk(folder, followlinks=True):
     if os.path.realpath(path) in visited:  # a link to a folder that was read, perhaps around this one
       names.clear()
       continue
     visited.add(os.path.realpath(path))
-    names.sort()
+    names[:] = sorted(name for name in names if not name.startswith("."))
     if MANIFEST in files:
       manifests.append(pathlib.Path(path, MANIFEST))
   return sorted(manifests, key=lambda path: path.parent.parts)
+
+
+def _is_foreign(manifest):
+  """Returns whether a manifest is of another program; one that cannot be read may be ours, and damaged."""
+  try:
+    return is_of_another_program(manifest)
+  except (OSError, ValueError):
+    return False
 
 
 def _files_of(folder, run, manifest):

@@ -156,3 +156,29 @@ def test_vectors_with_nan_are_named(tmp_path):
   np.save(tmp_path / "vectors/shard-00001-of-00005.npy", rows)
   with rejected(DataError, "vectors", match="shard-00001-of-00005.npy, row 7 .*NaN"):
     list(VectorFolder.open(str(tmp_path / "vectors")).rows.blocks())
+
+
+def test_hidden_folders_and_manifests_of_other_programs_are_passed_over(tmp_path, caplog):
+  embed(tmp_path / "project/monday", SENTENCES[:60])
+  embed(tmp_path / "project/monday/tuesday", SENTENCES[:70])
+  folder = str(tmp_path / "project")
+  shutil.copytree(tmp_path / "project/monday", tmp_path / "project/.ipynb_checkpoints")
+  shutil.copytree(tmp_path / "project/monday", tmp_path / "project/monday/.copy")
+  foreign = tmp_path / "project/node_modules/package/manifest.json"
+  foreign.parent.mkdir(parents=True)
+  for content in ('{"name": "app"}', '[{"format_version": 1}]'):
+    foreign.write_text(content)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="absl"):
+      assert len(VectorFolder.open(folder).rows) == 130
+    assert f"{foreign}: is of another program" in caplog.text
+    assert sum(map(len, find_vector_files([folder]))) == 130
+  # A hidden folder that is named is read; a damaged manifest, and another program's in the named folder, are errors.
+  assert len(VectorFolder.open(str(tmp_path / "project/.ipynb_checkpoints")).rows) == 130
+  foreign.unlink()
+  path = tmp_path / "project/monday/manifest.json"
+  whole = path.read_text()
+  for content, name in ((whole[:-9], "project"), ('{"name": "app"}', "project/monday")):
+    path.write_text(content)
+    with rejected(DataError, "vectors", match="monday/manifest.json: damaged, or of another program"):
+      VectorFolder.open(str(tmp_path / name))
