@@ -12,7 +12,7 @@ from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files, storage
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.io.settings import differences
-from bert_flow_tf.vectors.manifest import FORMAT_VERSION, MANIFEST, with_names, with_sha256_of_values
+from bert_flow_tf.vectors.manifest import FORMAT_VERSION, MANIFEST, check_place, with_names, with_sha256_of_values
 from bert_flow_tf.vectors.shards import read_sealed, write_sealed
 
 PLAN = "index.json"
@@ -49,8 +49,11 @@ class Manifest:
 
   def begin(self, paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> ShardPlan:
     """Returns the plan of an earlier run in the folder, or makes and writes it; arguments as in `plan_shards`."""
-    values = self._read(PLAN) if self._has_begun() else None
+    has_begun = self._has_begun()
+    values = self._read(PLAN) if has_begun else None
     if values is None:
+      if not has_begun and storage.is_local(self.folder):
+        check_place(self.folder, {"settings": self._settings, **self._about}, "output_dir")
       plan = plan_shards(paths, input_format, shard_size, shard_bytes)
       # The manifest first: a folder with a plan alone would be rejected.
       self.write(plan)

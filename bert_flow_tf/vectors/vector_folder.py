@@ -42,8 +42,12 @@ class VectorFolder:
   manifest: Json
 
   @classmethod
-  def open(cls, folder: str) -> "VectorFolder":
+  def open(cls, folder: str, leave_out: str | None = None) -> "VectorFolder":
     """Returns the complete folder of a run, or of several runs with the same model.
+
+    Args:
+      folder: the folder.
+      leave_out: folder inside it that is not read.
 
     Raises:
       ConfigError: it is no such folder, a shard is missing, or two runs differ in encoder, calibration or dimensions.
@@ -52,7 +56,7 @@ class VectorFolder:
     if not storage.is_local(folder) or not check_path(folder, "vectors").is_dir():
       raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
     manifests = []
-    for path in _manifests_in(folder):
+    for path in _manifests_in(folder, leave_out):
       if path.parent != pathlib.Path(folder) and _is_foreign(path):
         logging.info("%s: is of another program, and passed over", path)
       else:
@@ -125,9 +129,11 @@ class VectorFolder:
     return f"{prefix}/{name}" if prefix else name
 
 
-def _manifests_in(folder):
+def _manifests_in(folder, leave_out=None):
   """Returns the manifests of a folder and of those inside it that are not hidden, its own first; links are followed."""
   manifests, visited = [], set()
+  if leave_out is not None:
+    visited = {os.path.realpath(leave_out)} - {os.path.realpath(folder)}
   for path, names, files in os.walk(folder, followlinks=True):
     if os.path.realpath(path) in visited:  # a link to a folder that was read, perhaps around this one
       names.clear()
@@ -180,11 +186,14 @@ def holds_vectors(folder: str) -> bool:
   return any(is_of_embed(str(path.parent)) for path in _manifests_in(folder))
 
 
-def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
-  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
+def find_vector_files(vectors: Sequence[str], leave_out: str | None = None) -> list[VectorFile]:
+  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions.
+
+  `leave_out`: see `VectorFolder.open`.
+  """
   paths: dict[pathlib.Path, VectorFile] = {}
   for name in vectors:
-    paths |= {file.path: file for file in _expand(name)}
+    paths |= {file.path: file for file in _expand(name, leave_out)}
   if not paths:
     expected = "expected .npy files, or a folder of bert-flow embed"
     raise ConfigError(f"vectors={','.join(vectors)}: {expected}, got none", "vectors")
@@ -198,12 +207,12 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   return files
 
 
-def _expand(name):
+def _expand(name, leave_out):
   """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
   name = os.path.expanduser(name)
   check_path(name, "vectors")
   if holds_vectors(name):
-    return VectorFolder.open(name).files
+    return VectorFolder.open(name, leave_out).files
   if os.path.isdir(name):
     paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
     return list(map(VectorFile.of_npy, paths))

@@ -17,9 +17,11 @@ from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.vectors.shards import add_counters
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.corpus import toy
 from tests.encoder import tiny
 from tests.testing import rejected
+from tests.vectors.toy_folder import Wide, content_of, embed
 
 FORMAT = InputFormat()
 
@@ -50,7 +52,7 @@ def test_ids_that_repeat_are_counted(tmp_path, caplog):
     caplog.clear()
     settings = JobSettings(**files, output_dir=str(tmp_path / output), column="text", id_column=id_column)
     EmbeddingJob(settings).run(toy.EMBEDDER)
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if "that repeat" in record.getMessage()]
     assert len(warnings) == (id_column is not None)
   assert toy.read_npy(tmp_path / "ids")[0].count("7") == 3
   caplog.clear()
@@ -157,3 +159,20 @@ def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
   for argument, settings in wrong.items():
     with rejected(ConfigError, argument, match="pyarrow"):
       EmbeddingJob(JobSettings(output_dir=f"{tmp_path}/out", **settings))
+
+
+def test_a_folder_inside_vectors_of_another_model_is_rejected(tmp_path):
+  """All folders of vectors inside a folder are read with it."""
+  embed(tmp_path / "vectors")
+  before = content_of(tmp_path / "vectors")
+  for settings, differs in (
+    ({"encoder": "other"}, "weights toy and other"),
+    ({"model": Wide()}, "dimensions 4 and 8"),
+    ({"output": "tfrecord"}, "tfrecord cannot be read"),
+  ):
+    with rejected(ConfigError, "output_dir", match=f"vectors/2026/may: is inside .*/vectors, which .*{differs}.*outside"):
+      embed(tmp_path / "vectors/2026/may", **settings)
+    (tmp_path / "vectors/2026/may.txt").unlink()
+  assert content_of(tmp_path / "vectors") == before and not (tmp_path / "vectors/2026/may").exists()
+  embed(tmp_path / "vectors/2026/may")
+  assert len(VectorFolder.open(str(tmp_path / "vectors")).rows) == 500
