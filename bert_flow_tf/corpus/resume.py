@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, plan_shards
+from bert_flow_tf.data.files.given_columns import joined_columns
 from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files, storage
@@ -40,7 +41,8 @@ class Manifest:
     before = manifest["settings"]
     if isinstance(before.get("embedder"), dict):
       before = {**before, "embedder": with_sha256_of_values(before["embedder"], manifest, self._about)}
-    differing = with_names(differences(before, self._settings), manifest, self._about)
+    compared = differences(_with_joined_columns(before), _with_joined_columns(self._settings))
+    differing = with_names(compared, manifest, self._about)
     if differing:
       is_version = any(".versions" in difference for difference in differing)
       mend = "install the earlier version to resume, or " if is_version else ""
@@ -106,3 +108,12 @@ class Manifest:
       return read_sealed(self.folder, name)
     except ValueError as error:
       self._reject(f"holds a damaged {name} ({error})")
+
+
+def _with_joined_columns(settings):
+  """Returns settings with all columns of the sentence in one value, as a flag gives them."""
+  of_input = settings.get("input")
+  if not isinstance(of_input, dict) or of_input.get("column") is None:
+    return settings
+  columns = [str(of_input["column"]), *(of_input.get("more_columns") or [])]
+  return {**settings, "input": {**of_input, "column": joined_columns(columns), "more_columns": None}}

@@ -160,7 +160,9 @@ def _write_manifest(folder, source, manifest):
 def _check_outside(output, folder):
   """Raises a ConfigError if the output is inside the folder of vectors that it is made of."""
   if pathlib.Path(os.path.realpath(folder)) in pathlib.Path(os.path.realpath(output)).parents:
-    message = f"output={output}: is inside the vectors {folder}, which would then be of two calibrations, as all folders "
+    message = (
+      f"output={output}: is inside the vectors {folder}, which would then be of two calibrations, as all folders "
+    )
     raise ConfigError(f"{message}inside are read with them; choose a folder outside", argument="output")
 
 

@@ -112,7 +112,9 @@ def check_place(folder: str, manifest: Json, argument: str) -> None:
     if not different and manifest["settings"]["output_format"] not in _READABLE:
       different = f"{manifest['settings']['output_format']} cannot be read"
     if different:
-      message = f"{argument}={folder}: is inside {outer}, which is read with all folders of vectors inside it, and would "
+      message = (
+        f"{argument}={folder}: is inside {outer}, which is read with all folders of vectors inside it, and would "
+      )
       message += f"be of different encoders, calibrations or formats ({different}); choose a folder outside it"
       raise ConfigError(message, argument=argument)
 

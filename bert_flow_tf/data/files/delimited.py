@@ -94,7 +94,7 @@ class ColumnReader(Reader[Record]):
       return int(name) - 1
     shown = ", ".join(name[:40] for name in names[:20]) or "nothing"
     message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
-    raise DataError(message + self._hint(names))
+    raise DataError(message + (self._hint(names) or self.comma_hint))
 
   def _hint(self, row: Sequence[str]) -> str:
     """Returns the end of a message about columns that may be separated in another way; "" where nothing says so."""
