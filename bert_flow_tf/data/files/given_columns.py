@@ -13,6 +13,7 @@ from bert_flow_tf.data.files.formats import (
   SENTENCE,
   Format,
   candidates_of,
+  check_no_json_lines,
   check_row_names,
   find_format,
   first_rows,
@@ -138,13 +139,21 @@ def corpus_format(
     hint: end of an error that says how another column is named.
     prefix: see `find_format`.
   """
+  first, *others = _empty_last(paths)
+  is_named = any(name is not None and not is_column_number(name) for name in (column, id_column))
+  row: list[str] = []
+  if is_named and header is not False and kind in (TSV, CSV, JSONL, PARQUET):
+    row = _first_row(first, kind, max_bytes)
+    if kind == TSV:
+      check_no_json_lines(first, row, prefix)
   columns = []
   if column is not None:
-    columns = [column] if _has_column(paths, kind, column, header, max_bytes) else split_columns(column, prefix)
+    columns = [column] if has_name(column, row) or "," not in column else split_columns(column, prefix)
     check_column_names(f"{prefix}column", columns)
   found = InputFormat(kind, next(iter(columns), None), header=bool(header), more_columns=tuple(columns[1:]) or None)
   if column is None and (kind != TEXT or not whole_lines):
-    first, *others = _empty_last(paths)
+    if is_named and header is None and kind in (TSV, CSV):
+      header = True
     found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others, prefix=prefix)
     header = found.header
   names = [found.column, *columns[1:]]
@@ -158,15 +167,11 @@ def _empty_last(paths):
   return sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
 
 
-def _has_column(paths, kind, column, header, max_bytes):
-  """Returns whether a value without a comma, or with one, is the name of a column of the first file."""
-  if "," not in column:
-    return True
-  if header is False or kind not in (TSV, CSV, JSONL, PARQUET):
-    return False
-  with FileSource(_empty_last(paths)[0]) as source:
+def _first_row(path, kind, max_bytes):
+  """Returns the columns of the first record, which may be their names; of JSON lines and Parquet the names."""
+  with FileSource(path) as source:
     rows = first_rows(reader_of(source, InputFormat(kind, max_bytes=max_bytes), []))
-  return bool(rows) and has_name(column, rows[0])
+  return next(iter(rows), [])
 
 
 def split_columns(column: str, prefix: str = "") -> list[str]:

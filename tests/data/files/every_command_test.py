@@ -547,6 +547,18 @@ def test_errors_of_queries_name_their_flags(file, monkeypatch, caplog):
     r"separated by commas; .*name ends in \.csv$": lambda: read(typed("id,text\nq1,A.\n")),
     "has 2 columns .1, 2., expected sentence; --query_column names it$": lambda: read(typed("A.\tB.\n")),
     "has 2 columns .a, b., .*; --query_column names it$": lambda: read(file('{"a": "x", "b": "y"}\n', "a.jsonl")),
+    "has 2 columns .id, query., .*; --query_column names it$": lambda: read(
+      file("id\tquery\nq1\twho plays\n", "a.tsv"), id_column="id"
+    ),
+    r"JSON lines .a, b.; .*a file whose name ends in \.jsonl$": lambda: read(
+      typed('{"a": "q1", "b": "A."}\n'), input_format="tsv", id_column="a"
+    ),
+    r"JSON lines .b, c.; .*name ends in \.jsonl$": lambda: read(
+      typed('{"b": "q1", "c": "A."}\n'), input_format="tsv", id_column="b", column="c"
+    ),
+    r"0 columns 'b' .*if commas separate the columns, .*a name that ends in \.csv$": lambda: read(
+      typed("a,b\nq1,A.\n"), input_format="tsv", id_column="a", column="b"
+    ),
     "has 2 columns .*; --query_column names it$": lambda: read(file("a.,b\nc,d\n", "a.csv")),
     "query_column=0: expected 1": lambda: read(file("a,b\n", "a.csv"), column="0"),
     "query_id_column=0: expected 1": lambda: read(file("a,text\n", "a.csv"), id_column="0", header=True),
