@@ -81,7 +81,7 @@ class VectorFolder:
   @property
   def runs(self) -> list[str]:
     """The folders of `bert-flow embed`, by their paths in the folder; "" for the folder itself."""
-    return sorted({file.name.rpartition("/")[0] for file in self.files})
+    return sorted({_run_of(file) for file in self.files})
 
   @property
   def embedder(self) -> Json:
@@ -120,13 +120,28 @@ class VectorFolder:
   def _starts(self):
     return np.cumsum([0, *map(len, self.files)])
 
-  def id_of(self, row: int) -> str:
-    """Returns the id of a vector, after the name of its run's folder if there are several."""
+  def id_of(self, row: int, with_run: bool = True) -> str:
+    """Returns the id of a vector; `with_run`: after the path of its run, if that is inside the folder."""
     number = int(np.searchsorted(self._starts, row, side="right")) - 1
     file = self.files[number]
-    prefix = file.name.rpartition("/")[0]
     name = file.ids[row - self._starts[number]]
-    return f"{prefix}/{name}" if prefix else name
+    prefix = _run_of(file)
+    return f"{prefix}/{name}" if with_run and prefix else name
+
+  def id_of_several_runs(self) -> str | None:
+    """Returns an id that vectors of two runs have, None without one; it reads all ids."""
+    runs: dict[str, str] = {}
+    for file in self.files:
+      run = _run_of(file)
+      for name in file.ids:
+        if runs.setdefault(name, run) != run:
+          return name
+    return None
+
+
+def _run_of(file):
+  """Returns the path of the run's folder in the folder of vectors; "" for the folder itself."""
+  return file.name.rpartition("/")[0]
 
 
 def _manifests_in(folder, leave_out=None):

@@ -119,6 +119,8 @@ def test_folders_inside_a_folder_are_read(tmp_path):
   vectors = VectorFolder.open(str(folder))
   ids = ["1", "60", "2026/may/1", "2026/may/10", "more/1", "more/70"]
   assert [vectors.id_of(row) for row in (0, 59, 60, 69, 70, 139)] == ids
+  assert vectors.id_of(69, with_run=False) == "10" and vectors.id_of_several_runs() == "1"
+  assert VectorFolder.open(str(folder / "more")).id_of_several_runs() is None
   units = np.concatenate(expected) / np.linalg.norm(np.concatenate(expected), axis=1, keepdims=True)
   np.testing.assert_allclose(vectors.rows.take(np.arange(140)), units, atol=1e-6)
   hits = search_of_folder(vectors, EXACT, 1).search(units[[65, 130]], 1)
@@ -136,7 +138,8 @@ def test_folders_inside_a_folder_are_read(tmp_path):
   assert len(VectorFolder.open(str(tmp_path / "links")).rows) == 70
   with rejected(ConfigError, "against", match="holds .*/more, which is compared with it"):
     duplicates_of_folder(VectorFolder.open(str(folder / "more")), 0.9, EXACT, False, against=vectors)
-  embed(folder / "other", encoder="other")
+  embed(tmp_path / "other", encoder="other")
+  shutil.move(tmp_path / "other", folder / "other")
   with rejected(ConfigError, "vectors", match="different encoders .*; move .*/vectors/other out of the other"):
     VectorFolder.open(str(folder))
 

@@ -137,6 +137,9 @@ WRONG = {
   "search corpus.txt --queries=beir.jsonl --query_header": "--query_header has no meaning for jsonl files",
   "search corpus.txt --queries=beir.jsonl --query_id_column=id": "--queries: beir.jsonl: no record has the key 'id'",
   "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
+  "search corpus.txt --queries=tabs.csv --query_id_column=id": "tabs.csv: the id 'q\\t2' has a tab",
+  "search tabs.csv query --id_column=id": "--id_column=id: tabs.csv: the id 'q\\t2' has a tab",
+  "search tabs.csv query --id_column=id --output_format=trec": "--id_column=id: tabs.csv: the id 'q 2' has a blank",
   "search corpus.txt --queries=beir.jsonl --query_column=title,title": "--query_column=title,title: has the column",
   "search beir.jsonl query --column=title,text,title": "--column=title,text,title: has the column 'title' 2 times",
   "score pairs.tsv --columns=2,2": "--columns=2,2: has the column '2' 2 times",
@@ -237,6 +240,15 @@ RIGHT |= {
   "search --vectors=prompted The_dog --top_k=5": "",
   "search --vectors=prompted The_dog --top_k=5 --query_prompt=": "",
 }
+
+# Folders of vectors in a folder, with distinct ids and with others.
+for _folder, _others in (("days", "beir.jsonl --id_column=_id"), ("weeks", "corpus.csv --column=text")):
+  RIGHT |= {
+    f"embed corpus.csv --column=text --output={_folder}/a" + " --id_column=id" * (_folder == "days"): "",
+    f"embed {_others} --output={_folder}/b": "",
+    f"search --vectors={_folder} The_dog --top_k=3 --output_format=trec": "",
+  }
+RIGHT["search --vectors=days The_dog A_man --top_k=3"] = ""
 
 # Vectors are calibrated, and then searched.
 RIGHT |= {
@@ -472,6 +484,21 @@ def test_ids_of_queries(ran, model):
     assert {text.split(" ")[0] for text in results[line][1].splitlines()} == ids
   assert results[f"search beir.jsonl {_TREC} The_dog --top_k=1"][1].startswith("1 Q0 q1 1 0.")
   assert "1 query of nothing but pieces that the encoder's vocabulary does not know" in results["log"]
+
+
+def test_ids_of_several_folders_in_a_run_are_those_of_qrels(ran):
+  """They have the name of the folder only where they are not distinct without; a TSV always has it."""
+  _, _, results = ran
+  found = {}
+  for folder in ("days", "weeks"):
+    lines = results[f"search --vectors={folder} The_dog --top_k=3 --output_format=trec"][1].splitlines()
+    found[folder] = [line.split(" ")[2] for line in lines]
+  assert len(set(found["days"])) == 3 and {name[0] for name in found["days"]} <= {"n", "q"}
+  assert len(set(found["weeks"])) == 3 and {name[:2] for name in found["weeks"]} == {"a/", "b/"}
+  assert re.search("vectors=weeks: several of its folders have the id '1', .* as in FOLDER/1", results["log"])
+  assert "vectors=days: several" not in results["log"]
+  _, *rows = results["search --vectors=days The_dog A_man --top_k=3"][1].splitlines()
+  assert {row.split("\t")[3][:2] for row in rows} <= {"a/", "b/"}
 
 
 def test_dedupe_of_records_that_cannot_be_compared(ran):
