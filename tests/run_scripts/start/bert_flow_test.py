@@ -78,6 +78,8 @@ WRONG = {
   "search corpus.txt query --output=hits.csv": "--output=hits.csv: tsv is written",
   "score pairs.tsv --output=.": "--output=.: expected a file",
   "embed corpus.csv --column=id --column=text --output=x": "--column is given twice: 'id' and 'text'; give it once",
+  "dedupe people.csv --column=name --column=address": "'name' and 'address'; give it once, as --column=name,address\n",
+  "search corpus.txt --queries=beir.jsonl --query_column=title --query_column=text": "as --query_column=title,text\n",
   "score pairs.tsv --calibration=mean --recipe=fast --calibration=sn": "--calibration is given twice",
   "embed corpus.txt --output_dir=-": "--output_dir=-: is standard output; expected a folder",
   "fit pairs.tsv --output=-": "--output=-: is standard output; expected a folder",
@@ -138,8 +140,8 @@ WRONG = {
   "search corpus.txt --queries=beir.jsonl --query_id_column=id": "--queries: beir.jsonl: no record has the key 'id'",
   "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
   "search corpus.txt --queries=tabs.csv --query_id_column=id": "tabs.csv: the id 'q\\t2' has a tab",
-  "search tabs.csv query --id_column=id": "--id_column=id: tabs.csv: the id 'q\\t2' has a tab",
-  "search tabs.csv query --id_column=id --output_format=trec": "--id_column=id: tabs.csv: the id 'q 2' has a blank",
+  "search tabs.csv query --id_column=id": "tabs.csv: the id 'q\\t2' has a tab",
+  "search tabs.csv query --id_column=id --output_format=trec": "tabs.csv: the id 'q 2' has a blank",
   "search corpus.txt --queries=beir.jsonl --query_column=title,title": "--query_column=title,title: has the column",
   "search beir.jsonl query --column=title,text,title": "--column=title,text,title: has the column 'title' 2 times",
   "score pairs.tsv --columns=2,2": "--columns=2,2: has the column '2' 2 times",
@@ -348,7 +350,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
   assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written |= {"prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered"}
+  written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
