@@ -12,6 +12,8 @@ FLAGS = flags.FLAGS
 
 # Values of boolean flags that may follow after a blank, as in the published commands.
 _BOOLEANS = ("0", "1", "true", "false", "True", "False")
+# Flags of texts that may be several names, separated by commas.
+_OF_NAMES = ("column", "query_column")
 # {flag or alias: [(text, value) of each time that it is given]}
 _Given = dict[str, list[tuple[str, object]]]
 
@@ -70,7 +72,8 @@ def _parse_once(words):
       if aliases[alias] == name and 0 < len(given.get(alias, [])) < len(texts):
         raise ConfigError(f"--{alias} is another name of --{name}; give one of them")
     values = " and ".join(map(repr, dict.fromkeys(texts)))
-    raise ConfigError(f"--{name} is given twice: {values}; give it once")
+    hint = f", as --{name}={','.join(dict.fromkeys(texts))}" if name in _OF_NAMES else ""
+    raise ConfigError(f"--{name} is given twice: {values}; give it once{hint}")
   return rest
 
 

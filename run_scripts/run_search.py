@@ -136,15 +136,23 @@ def read_queries() -> list[tuple[str, str]]:
 
 
 def check_ids(ids: Iterable[str], where: str) -> None:
-  """Raises a DataError for an id that repeats, or that has a blank, which separates the columns of a run of TREC."""
+  """Raises a DataError for an id that repeats, or as `check_id`."""
   known = set()
   for name in ids:
     if name in known:
       raise DataError(f"{where}: the id {name[:100]!r} repeats; expected distinct ids", where.partition("=")[0])
-    if FLAGS.output_format == TREC and name.split() != [name]:
-      message = f"{where}: the id {name[:100]!r} has a blank, which separates columns in TREC's format"
-      raise DataError(f"{message}; expected ids without blanks, or output_format=tsv", where.partition("=")[0])
+    check_id(name, where)
     known.add(name)
+
+
+def check_id(name: str, where: str) -> None:
+  """Raises a DataError for an id with what separates the columns of the output: a blank in TREC's format, or a tab."""
+  if FLAGS.output_format == TREC and name.split() != [name]:
+    message = f"{where}: the id {name[:100]!r} has a blank, which separates columns in TREC's format"
+    raise DataError(f"{message}; expected ids without blanks, or output_format=tsv", where.partition("=")[0])
+  if "\t" in name:
+    message = f"{where}: the id {name[:100]!r} has a tab, which separates columns in a TSV; expected ids without tabs"
+    raise DataError(message, where.partition("=")[0])
 
 
 def typed() -> Iterator[str]:
@@ -179,10 +187,13 @@ class Corpus:
 
 
 def check_corpus_ids(ids: list[str], paths: str) -> None:
-  """Raises a DataError for ids that are none of TREC's format; for a TSV, logs a warning of ids that repeat."""
+  """Raises a DataError for ids that the output cannot have; for a TSV, logs a warning of ids that repeat."""
+  where = f"id_column={FLAGS.id_column}: {paths}"
   if FLAGS.output_format == TREC:
-    check_ids(ids, f"id_column={FLAGS.id_column}: {paths}")
+    check_ids(ids, where)
     return
+  for name in ids:
+    check_id(name, where)
   (first, count), *_ = collections.Counter(ids).most_common(1)
   if count > 1:
     logging.warning("id_column=%s: ids that repeat, such as %r, %d times", FLAGS.id_column, first[:100], count)
@@ -215,7 +226,30 @@ def vector_corpus(queries: int) -> Corpus:
   if not common_flags.given(["model", "init_checkpoint"]):
     name = None
   model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir, FLAGS.query_prompt)
-  return Corpus(model, searcher, ("id",), lambda row: (vectors.id_of(row),))
+  with_run = has_names_of_runs(vectors)
+
+  def fields(row):
+    name = vectors.id_of(row, with_run)
+    check_id(name, f"vectors={FLAGS.vectors}")
+    return (name,)
+
+  return Corpus(model, searcher, ("id",), fields)
+
+
+def has_names_of_runs(vectors: VectorFolder) -> bool:
+  """Returns whether ids begin with the folders of their runs; in TREC's format only if they are not distinct without.
+
+  Qrels have the ids of the records.
+  """
+  if FLAGS.output_format != TREC:
+    return True
+  repeated = vectors.id_of_several_runs()
+  if repeated is None:
+    return False
+  message = "vectors=%s: several of its folders have the id %r, so that all ids are printed with their folder, as in "
+  message += "FOLDER/%s; ids in qrels must have it, too"
+  logging.warning(message, vectors.folder, repeated[:100], repeated[:100])
+  return True
 
 
 def log_prompts(model: "SentenceModel") -> None:
@@ -286,7 +320,7 @@ def run_lines(queries: list[tuple[str, str]], hits: Iterable[tuple], corpus: Cor
 
 
 def _line(fields):
-  """Returns a line of fields, in which tabs and line breaks are spaces."""
+  """Returns a line of fields, in whose texts tabs and line breaks become spaces."""
   return "\t".join(re.sub(r"[\t\r\n]+", " ", field) for field in fields) + "\n"
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, plan_shards
+from bert_flow_tf.data.files.given_columns import joined_columns
 from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files, storage
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.io.settings import differences
-from bert_flow_tf.vectors.manifest import FORMAT_VERSION, MANIFEST, with_names, with_sha256_of_values
+from bert_flow_tf.vectors.manifest import FORMAT_VERSION, MANIFEST, check_place, with_names, with_sha256_of_values
 from bert_flow_tf.vectors.shards import read_sealed, write_sealed
 
 PLAN = "index.json"
@@ -40,7 +41,8 @@ class Manifest:
     before = manifest["settings"]
     if isinstance(before.get("embedder"), dict):
       before = {**before, "embedder": with_sha256_of_values(before["embedder"], manifest, self._about)}
-    differing = with_names(differences(before, self._settings), manifest, self._about)
+    compared = differences(_with_joined_columns(before), _with_joined_columns(self._settings))
+    differing = with_names(compared, manifest, self._about)
     if differing:
       is_version = any(".versions" in difference for difference in differing)
       mend = "install the earlier version to resume, or " if is_version else ""
@@ -49,8 +51,11 @@ class Manifest:
 
   def begin(self, paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> ShardPlan:
     """Returns the plan of an earlier run in the folder, or makes and writes it; arguments as in `plan_shards`."""
-    values = self._read(PLAN) if self._has_begun() else None
+    has_begun = self._has_begun()
+    values = self._read(PLAN) if has_begun else None
     if values is None:
+      if not has_begun and storage.is_local(self.folder):
+        check_place(self.folder, {"settings": self._settings, **self._about}, "output_dir")
       plan = plan_shards(paths, input_format, shard_size, shard_bytes)
       # The manifest first: a folder with a plan alone would be rejected.
       self.write(plan)
@@ -103,3 +108,12 @@ class Manifest:
       return read_sealed(self.folder, name)
     except ValueError as error:
       self._reject(f"holds a damaged {name} ({error})")
+
+
+def _with_joined_columns(settings):
+  """Returns settings with all columns of the sentence in one value, as a flag gives them."""
+  of_input = settings.get("input")
+  if not isinstance(of_input, dict) or of_input.get("column") is None:
+    return settings
+  columns = [str(of_input["column"]), *(of_input.get("more_columns") or [])]
+  return {**settings, "input": {**of_input, "column": joined_columns(columns), "more_columns": None}}

@@ -9,7 +9,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.files.formats import EXPECTED, PAIR, SCORE, SENTENCE, Format, find_format, is_score, read_number
-from bert_flow_tf.data.files.given_columns import check_distinct, given_format
+from bert_flow_tf.data.files.given_columns import check_column_names, given_format
 from bert_flow_tf.data.files.input_format import EMBED, MAX_RECORD_BYTES, SKIP
 from bert_flow_tf.data.files.rows import Records, log_without_text, opened_whole, records_of
 from bert_flow_tf.data.files.source import FileSource, shown_names
@@ -91,7 +91,7 @@ def _roles_of(names: Sequence[str]) -> dict[str, str]:
   if roles is None:
     expected = "expected a sentence, two sentences, or two and their score, as in question1,question2,is_duplicate"
     raise ConfigError(f"columns={','.join(names)}: {expected}", argument="columns")
-  check_distinct("columns", names)
+  check_column_names("columns", names)
   return dict(zip(roles, names, strict=True))
 
 

@@ -20,7 +20,7 @@ from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, 
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
-from bert_flow_tf.vectors.manifest import MANIFEST
+from bert_flow_tf.vectors.manifest import MANIFEST, check_place
 from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_sealed
 from bert_flow_tf.vectors.vector_file import write_npy
 from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files, holds_vectors
@@ -78,17 +78,25 @@ def apply_to_files(
   folder = os.path.expanduser(calibration_folder)
   with naming("calibration_folder"):
     calibration = load_calibration(folder)
-  files = find_vector_files(vectors)
-  source = None if role == QUERY else _folder_of_embed(vectors)
   transform = calibration.transform_queries if role == QUERY else calibration.transform
-  _check_fits(calibration, folder, files, vectors_of)
   target = check_path(output, "output")
+  # Version 0.2 wrote folders inside the folder that they were made of; there a run resumes.
+  begun = output if (target / _CALIBRATED).is_file() else None
+  files = find_vector_files(vectors, leave_out=begun)
+  source = None if role == QUERY else _folder_of_embed(vectors, begun)
+  _check_fits(calibration, folder, files, vectors_of)
   if target.suffix == ".npy":
     if len(files) > 1:
       raise ConfigError(f"output={output}: {len(files)} files are given, expected a folder", argument="output")
     _check_absent(output)
     target.parent.mkdir(parents=True, exist_ok=True)
     return {output: _write(target, files[0], calibration.output_dim, transform)}
+  manifest = None
+  if source is not None:
+    manifest = _calibrated_manifest(source, calibration, folder)
+    if begun is None:
+      _check_outside(output, source.folder)
+      check_place(output, manifest, "output")
   # One output per input, under its name. Finished outputs of an interrupted run stay.
   _open_output(target, files, folder)
   counts = {}
@@ -99,7 +107,7 @@ def apply_to_files(
         counts[name] = _write(target / name, file, calibration.output_dim, transform)
         logging.info("%s: %s", target / name, counted(counts[name], "vector"))
     if source is not None:
-      _write_manifest(target, source, calibration, folder)
+      _write_manifest(target, source, manifest)
   return counts
 
 
@@ -115,7 +123,7 @@ def _name_of_output(file):
   return file.path.with_suffix(f".{NPY}").name
 
 
-def _folder_of_embed(vectors):
+def _folder_of_embed(vectors, leave_out):
   """Returns the `VectorFolder` if the vectors are a folder of `bert-flow embed` without a calibration, else None.
 
   A ConfigError says that it holds several: their files would be mixed up.
@@ -123,7 +131,7 @@ def _folder_of_embed(vectors):
   folder = os.path.expanduser(vectors[0])
   if len(vectors) > 1 or not holds_vectors(folder):
     return None
-  source = VectorFolder.open(folder)
+  source = VectorFolder.open(folder, leave_out)
   if len(source.runs) > 1:
     runs = " and ".join(str(pathlib.Path(folder, run)) for run in source.runs[:2])
     mend = "calibrate each into a folder of its own"
@@ -136,7 +144,15 @@ def _folder_of_embed(vectors):
   return None
 
 
-def _write_manifest(folder, source, calibration, calibration_folder):
+def _calibrated_manifest(source, calibration, calibration_folder):
+  """Returns the manifest of a folder of `bert-flow embed` whose vectors are calibrated."""
+  embedder = {**source.manifest["settings"]["embedder"], "calibration_sha256": calibration_sha256(calibration_folder)}
+  settings = {"embedder": embedder, "dim": calibration.output_dim, "output_format": NPY}
+  about = {"name": calibration.name, "folder": os.path.abspath(calibration_folder)}
+  return {**source.manifest, "settings": source.manifest["settings"] | settings, "calibration": about}
+
+
+def _write_manifest(folder, source, manifest):
   """Writes the receipts and then the manifest, by which a folder is one of `bert-flow embed`."""
   for file in source.files:
     path = folder / _name_of_output(file)
@@ -145,11 +161,16 @@ def _write_manifest(folder, source, calibration, calibration_folder):
     receipt = read_json(file.path.with_suffix(".json"))
     receipt["bytes"] = {name: (folder / name).stat().st_size for name in names}
     write_sealed(str(folder), path.with_suffix(".json").name, receipt, names)
-  embedder = {**source.manifest["settings"]["embedder"], "calibration_sha256": calibration_sha256(calibration_folder)}
-  settings = {"embedder": embedder, "dim": calibration.output_dim, "output_format": NPY}
-  about = {"name": calibration.name, "folder": os.path.abspath(calibration_folder)}
-  manifest = {**source.manifest, "settings": source.manifest["settings"] | settings, "calibration": about}
   write_sealed(str(folder), MANIFEST, manifest)
+
+
+def _check_outside(output, folder):
+  """Raises a ConfigError if the output is inside the folder of vectors that it is made of."""
+  if pathlib.Path(os.path.realpath(folder)) in pathlib.Path(os.path.realpath(output)).parents:
+    message = (
+      f"output={output}: is inside the vectors {folder}, which would then be of two calibrations, as all folders "
+    )
+    raise ConfigError(f"{message}inside are read with them; choose a folder outside", argument="output")
 
 
 def _arrays(files):

@@ -1,6 +1,7 @@
 """`manifest.json` of a folder of vectors, which names their model: its values, and what two of them differ in."""
 
 import contextlib
+import os
 import pathlib
 from collections.abc import Mapping
 
@@ -15,6 +16,8 @@ from bert_flow_tf.vectors.vector_file import AGAIN
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
+# Formats of vectors that are read again.
+_READABLE = (NPY, PARQUET, JSONL)
 
 
 def read_manifest(path: pathlib.Path) -> Json:
@@ -30,7 +33,7 @@ def read_manifest(path: pathlib.Path) -> Json:
   except (OSError, ValueError, KeyError) as error:
     message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {AGAIN}"
     raise DataError(message, argument="vectors") from error
-  if kind not in (NPY, PARQUET, JSONL):
+  if kind not in _READABLE:
     message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"
     raise ConfigError(message, argument="vectors")
   return manifest
@@ -39,8 +42,14 @@ def read_manifest(path: pathlib.Path) -> Json:
 def is_of_embed(folder: str) -> bool:
   """Returns whether a folder has a manifest of `bert-flow embed`, not of another program."""
   with contextlib.suppress(OSError, ValueError, TypeError):
-    return "format_version" in read_json(pathlib.Path(folder, MANIFEST))
+    return not is_of_another_program(pathlib.Path(folder, MANIFEST))
   return False
+
+
+def is_of_another_program(path: pathlib.Path) -> bool:
+  """Returns whether a manifest has no version of ours; an OSError or a ValueError if it is no JSON, as a cut one."""
+  values = read_json(path)
+  return not isinstance(values, dict) or "format_version" not in values
 
 
 def _check_values(values, required, optional=None):
@@ -79,6 +88,39 @@ def with_sha256_of_values(embedder: Json, *manifests: Mapping[str, object]) -> J
 
 def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: pathlib.Path, manifest: Json) -> None:
   """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
+  different = _differences_of_models(first, manifest)
+  if different:
+    runs = f"{first_path.parent} and {path.parent}"
+    mend = "name one of the two"
+    if first_path.parent in path.parents:
+      mend = f"move {path.parent} out of the other"
+    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({different}); {mend}"
+    raise ConfigError(message, argument="vectors")
+
+
+def check_place(folder: str, manifest: Json, argument: str) -> None:
+  """Raises a ConfigError if a new folder of vectors is inside one that could not be read with it.
+
+  `manifest`: the values of the new folder's manifest. `argument`: the argument that names the folder, for errors.
+  """
+  for outer in pathlib.Path(os.path.realpath(folder)).parents:
+    try:
+      of_outer = read_manifest(outer / MANIFEST)
+    except BertFlowError:  # no folder of vectors, or one that cannot be read
+      continue
+    different = _differences_of_models(of_outer, manifest)
+    if not different and manifest["settings"]["output_format"] not in _READABLE:
+      different = f"{manifest['settings']['output_format']} cannot be read"
+    if different:
+      message = (
+        f"{argument}={folder}: is inside {outer}, which is read with all folders of vectors inside it, and would "
+      )
+      message += f"be of different encoders, calibrations or formats ({different}); choose a folder outside it"
+      raise ConfigError(message, argument=argument)
+
+
+def _differences_of_models(first: Json, manifest: Json) -> str:
+  """Returns what two runs differ in, of dimensions, encoders and calibrations; "" for nothing."""
   embedders = [embedder_in(first), embedder_in(manifest)]
   if embedders[0] != embedders[1]:
     embedders = [with_sha256_of_values(embedder, first, manifest) for embedder in embedders]
@@ -86,14 +128,9 @@ def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: p
   for each, embedder in zip((first, manifest), embedders, strict=True):
     values.append({"dimensions": each["settings"]["dim"], **embedder})
   different = differences(values[0], values[1], link=" and ")
-  if different:
-    runs = f"{first_path.parent} and {path.parent}"
-    mend = "name one of the two"
-    if first_path.parent in path.parents:
-      mend = f"move {path.parent} out of the other"
-    shown = "; ".join(with_names(different, first, manifest, " and "))
-    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({shown}); {mend}"
-    raise ConfigError(message, argument="vectors")
+  if not different:
+    return ""
+  return "; ".join(with_names(different, first, manifest, " and "))
 
 
 def with_names(differing: list[str], before: Json, now: Json, link: str = ", now ") -> list[str]:

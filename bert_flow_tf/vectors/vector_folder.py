@@ -14,7 +14,14 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.progress import counted
-from bert_flow_tf.vectors.manifest import MANIFEST, check_same_model, embedder_in, is_of_embed, read_manifest
+from bert_flow_tf.vectors.manifest import (
+  MANIFEST,
+  check_same_model,
+  embedder_in,
+  is_of_another_program,
+  is_of_embed,
+  read_manifest,
+)
 from bert_flow_tf.vectors.shards import EMBEDDED, IDS, UNREAD, ShardFolder
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
@@ -35,8 +42,12 @@ class VectorFolder:
   manifest: Json
 
   @classmethod
-  def open(cls, folder: str) -> "VectorFolder":
+  def open(cls, folder: str, leave_out: str | None = None) -> "VectorFolder":
     """Returns the complete folder of a run, or of several runs with the same model.
+
+    Args:
+      folder: the folder.
+      leave_out: folder inside it that is not read.
 
     Raises:
       ConfigError: it is no such folder, a shard is missing, or two runs differ in encoder, calibration or dimensions.
@@ -44,7 +55,12 @@ class VectorFolder:
     """
     if not storage.is_local(folder) or not check_path(folder, "vectors").is_dir():
       raise ConfigError(f"vectors={folder}: no such folder; expected a folder on this machine", argument="vectors")
-    manifests = _manifests_in(folder)
+    manifests = []
+    for path in _manifests_in(folder, leave_out):
+      if path.parent != pathlib.Path(folder) and _is_foreign(path):
+        logging.info("%s: is of another program, and passed over", path)
+      else:
+        manifests.append(path)
     if not manifests:
       message = f"vectors={folder}: no {MANIFEST} in it; expected a folder that bert-flow embed wrote"
       raise ConfigError(message, argument="vectors")
@@ -65,7 +81,7 @@ class VectorFolder:
   @property
   def runs(self) -> list[str]:
     """The folders of `bert-flow embed`, by their paths in the folder; "" for the folder itself."""
-    return sorted({file.name.rpartition("/")[0] for file in self.files})
+    return sorted({_run_of(file) for file in self.files})
 
   @property
   def embedder(self) -> Json:
@@ -104,27 +120,52 @@ class VectorFolder:
   def _starts(self):
     return np.cumsum([0, *map(len, self.files)])
 
-  def id_of(self, row: int) -> str:
-    """Returns the id of a vector, after the name of its run's folder if there are several."""
+  def id_of(self, row: int, with_run: bool = True) -> str:
+    """Returns the id of a vector; `with_run`: after the path of its run, if that is inside the folder."""
     number = int(np.searchsorted(self._starts, row, side="right")) - 1
     file = self.files[number]
-    prefix = file.name.rpartition("/")[0]
     name = file.ids[row - self._starts[number]]
-    return f"{prefix}/{name}" if prefix else name
+    prefix = _run_of(file)
+    return f"{prefix}/{name}" if with_run and prefix else name
+
+  def id_of_several_runs(self) -> str | None:
+    """Returns an id that vectors of two runs have, None without one; it reads all ids."""
+    runs: dict[str, str] = {}
+    for file in self.files:
+      run = _run_of(file)
+      for name in file.ids:
+        if runs.setdefault(name, run) != run:
+          return name
+    return None
 
 
-def _manifests_in(folder):
-  """Returns the manifests of a folder and of those inside it, its own first; links are followed."""
+def _run_of(file):
+  """Returns the path of the run's folder in the folder of vectors; "" for the folder itself."""
+  return file.name.rpartition("/")[0]
+
+
+def _manifests_in(folder, leave_out=None):
+  """Returns the manifests of a folder and of those inside it that are not hidden, its own first; links are followed."""
   manifests, visited = [], set()
+  if leave_out is not None:
+    visited = {os.path.realpath(leave_out)} - {os.path.realpath(folder)}
   for path, names, files in os.walk(folder, followlinks=True):
     if os.path.realpath(path) in visited:  # a link to a folder that was read, perhaps around this one
       names.clear()
       continue
     visited.add(os.path.realpath(path))
-    names.sort()
+    names[:] = sorted(name for name in names if not name.startswith("."))
     if MANIFEST in files:
       manifests.append(pathlib.Path(path, MANIFEST))
   return sorted(manifests, key=lambda path: path.parent.parts)
+
+
+def _is_foreign(manifest):
+  """Returns whether a manifest is of another program; one that cannot be read may be ours, and damaged."""
+  try:
+    return is_of_another_program(manifest)
+  except (OSError, ValueError):
+    return False
 
 
 def _files_of(folder, run, manifest):
@@ -160,11 +201,14 @@ def holds_vectors(folder: str) -> bool:
   return any(is_of_embed(str(path.parent)) for path in _manifests_in(folder))
 
 
-def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
-  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions."""
+def find_vector_files(vectors: Sequence[str], leave_out: str | None = None) -> list[VectorFile]:
+  """Returns the files that files, globs or folders name; all are readable and have one number of dimensions.
+
+  `leave_out`: see `VectorFolder.open`.
+  """
   paths: dict[pathlib.Path, VectorFile] = {}
   for name in vectors:
-    paths |= {file.path: file for file in _expand(name)}
+    paths |= {file.path: file for file in _expand(name, leave_out)}
   if not paths:
     expected = "expected .npy files, or a folder of bert-flow embed"
     raise ConfigError(f"vectors={','.join(vectors)}: {expected}, got none", "vectors")
@@ -178,12 +222,12 @@ def find_vector_files(vectors: Sequence[str]) -> list[VectorFile]:
   return files
 
 
-def _expand(name):
+def _expand(name, leave_out):
   """Returns the files of a file, a glob or a folder; of `bert-flow embed`, too."""
   name = os.path.expanduser(name)
   check_path(name, "vectors")
   if holds_vectors(name):
-    return VectorFolder.open(name).files
+    return VectorFolder.open(name, leave_out).files
   if os.path.isdir(name):
     paths = sorted(path for path in pathlib.Path(name).glob("*.npy") if not path.name.startswith("."))
     return list(map(VectorFile.of_npy, paths))

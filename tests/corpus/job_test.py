@@ -1,9 +1,11 @@
 """A run in one process: each record once, also after interruptions, with one version of the packages that tokenize."""
 
 import importlib.metadata
+import json
 import os
 import pickle
 import re
+import shutil
 import sys
 
 import numpy as np
@@ -17,9 +19,11 @@ from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.data.files.input_format import InputFormat
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.vectors.shards import add_counters
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.corpus import toy
 from tests.encoder import tiny
-from tests.testing import rejected
+from tests.testing import edit_json, rejected
+from tests.vectors.toy_folder import Wide, content_of, embed
 
 FORMAT = InputFormat()
 
@@ -39,6 +43,28 @@ def test_normalized_vectors_and_their_folder(tmp_path):
   np.testing.assert_allclose(vectors, [a / np.linalg.norm(a), b / np.linalg.norm(b)], rtol=1e-6)
   with rejected(ConfigError, "output_dir", match="normalize"):
     EmbeddingJob(JobSettings(**arguments)).run(toy.EMBEDDER)
+
+
+def test_another_column_is_named_as_the_flag_gives_it(tmp_path):
+  """Also by a run of 0.2, which knew no further columns."""
+  (tmp_path / "a.csv").write_text('"a,b",c,d\nA.,B.,C.\n')
+  arguments = {"input": (str(tmp_path / "a.csv"),), "output_dir": str(tmp_path / "out"), "header": True}
+  run(arguments | {"column": '"a,b",c'})
+  for column, shown in (("c", "c"), ("c,d", "c,d"), ("a,b", '"a,b"'), ("3,2", "3,2")):
+    with rejected(ConfigError, "output_dir", match=f'another run: input.column "a,b",c, now {shown}; choose'):
+      run(arguments | {"column": column})
+  run(arguments | {"column": '"a,b", c'})
+  shutil.rmtree(tmp_path / "out")
+  run(arguments | {"column": "a,b"})
+  settings = json.loads((tmp_path / "out/manifest.json").read_text())["settings"]
+  assert settings["input"].pop("more_columns") is None
+  edit_json(tmp_path / "out/manifest.json", settings=settings, sha256=None)
+  for column in ("a,b", '"a,b"'):
+    run(arguments | {"column": column})
+
+
+def run(arguments):
+  EmbeddingJob(JobSettings(**arguments)).run(toy.EMBEDDER)
 
 
 def test_ids_that_repeat_are_counted(tmp_path, caplog):
@@ -158,3 +184,22 @@ def test_parquet_needs_pyarrow(tmp_path, monkeypatch):
   for argument, settings in wrong.items():
     with rejected(ConfigError, argument, match="pyarrow"):
       EmbeddingJob(JobSettings(output_dir=f"{tmp_path}/out", **settings))
+
+
+def test_a_folder_inside_vectors_of_another_model_is_rejected(tmp_path):
+  """All folders of vectors inside a folder are read with it."""
+  embed(tmp_path / "vectors")
+  before = content_of(tmp_path / "vectors")
+  for settings, differs in (
+    ({"encoder": "other"}, "weights toy and other"),
+    ({"model": Wide()}, "dimensions 4 and 8"),
+    ({"output": "tfrecord"}, "tfrecord cannot be read"),
+  ):
+    with rejected(
+      ConfigError, "output_dir", match=f"vectors/2026/may: is inside .*/vectors, which .*{differs}.*outside"
+    ):
+      embed(tmp_path / "vectors/2026/may", **settings)
+    (tmp_path / "vectors/2026/may.txt").unlink()
+  assert content_of(tmp_path / "vectors") == before and not (tmp_path / "vectors/2026/may").exists()
+  embed(tmp_path / "vectors/2026/may")
+  assert len(VectorFolder.open(str(tmp_path / "vectors")).rows) == 500

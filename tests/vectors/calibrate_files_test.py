@@ -17,7 +17,7 @@ from bert_flow_tf.vectors import calibrate_files, vector_file
 from bert_flow_tf.vectors.calibrate_files import apply_to_files, fit_files
 from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files
 from tests.testing import REPO, rejected
-from tests.vectors.toy_folder import FORMATS, SENTENCES, Reader, embed
+from tests.vectors.toy_folder import FORMATS, SENTENCES, Reader, content_of, embed
 
 DIM = 6
 SMALL = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "train_batch_size": 4}
@@ -158,6 +158,41 @@ def test_a_folder_of_embed_stays_one(tmp_path, output, monkeypatch):
   np.save(tmp_path / "manifest.npy", rows)
   (tmp_path / "manifest.json").write_text('{"shards": 4}')
   assert [file.path.name for file in find_vector_files([str(tmp_path)])] == ["manifest.npy"]
+
+
+def test_an_output_inside_its_vectors_is_rejected(tmp_path):
+  """Both would be read together; a run that version 0.2 began there is resumed."""
+  source, inner = tmp_path / "vectors", tmp_path / "vectors/calibrated"
+  embed(source)
+  embed(tmp_path / "parent/a")
+  fit_files([str(source)], "mean", str(tmp_path / "mean"))
+  (tmp_path / "link").symlink_to(source)
+  (source / "empty").mkdir()
+  before = content_of(tmp_path)
+  for vectors, output in (("vectors", "vectors/calibrated"), ("vectors", "vectors/empty"), ("vectors", "link/new/c")):
+    with rejected(ConfigError, "output", match=f"^output=.*{output}: is inside the vectors .*/vectors, .*outside"):
+      apply_to_files([str(tmp_path / vectors)], str(tmp_path / "mean"), str(tmp_path / output))
+  with rejected(ConfigError, "output", match="parent/calibrated: is inside the vectors .*/parent, "):
+    apply_to_files([str(tmp_path / "parent")], str(tmp_path / "mean"), str(tmp_path / "parent/calibrated"))
+  with rejected(ConfigError, "output", match="is inside .*/parent/a, which .*calibration_sha256 none and"):
+    apply_to_files([str(source)], str(tmp_path / "mean"), str(tmp_path / "parent/a/calibrated"))
+  assert content_of(tmp_path) == before and not inner.exists()
+  # As 0.2 wrote it: the same call resumes.
+  apply_to_files([str(source)], str(tmp_path / "mean"), str(tmp_path / "outside"))
+  shutil.move(tmp_path / "outside", inner)
+  arguments = [str(source)], str(tmp_path / "mean"), str(inner)
+  expected = content_of(inner)
+  assert apply_to_files(*arguments) == {}
+  (inner / "shard-00001-of-00005.npy").unlink()
+  assert apply_to_files(*arguments) == {"shard-00001-of-00005.npy": 50}
+  assert {path: content for path, (content, _) in content_of(inner).items()} == {
+    path: content for path, (content, _) in expected.items()
+  }
+  with rejected(ConfigError, "vectors", match="move .*/vectors/calibrated out of the other"):
+    fit_files([str(source)], "sn", str(tmp_path / "sn"))
+  fit_files([str(tmp_path / "parent")], "sn", str(tmp_path / "sn"))
+  with rejected(ConfigError, "output", match="calibrated: holds the output of other vectors or another calibration"):
+    apply_to_files([str(source)], str(tmp_path / "sn"), str(inner))
 
 
 def stop(error, *arguments):

@@ -119,6 +119,8 @@ def test_folders_inside_a_folder_are_read(tmp_path):
   vectors = VectorFolder.open(str(folder))
   ids = ["1", "60", "2026/may/1", "2026/may/10", "more/1", "more/70"]
   assert [vectors.id_of(row) for row in (0, 59, 60, 69, 70, 139)] == ids
+  assert vectors.id_of(69, with_run=False) == "10" and vectors.id_of_several_runs() == "1"
+  assert VectorFolder.open(str(folder / "more")).id_of_several_runs() is None
   units = np.concatenate(expected) / np.linalg.norm(np.concatenate(expected), axis=1, keepdims=True)
   np.testing.assert_allclose(vectors.rows.take(np.arange(140)), units, atol=1e-6)
   hits = search_of_folder(vectors, EXACT, 1).search(units[[65, 130]], 1)
@@ -136,7 +138,8 @@ def test_folders_inside_a_folder_are_read(tmp_path):
   assert len(VectorFolder.open(str(tmp_path / "links")).rows) == 70
   with rejected(ConfigError, "against", match="holds .*/more, which is compared with it"):
     duplicates_of_folder(VectorFolder.open(str(folder / "more")), 0.9, EXACT, False, against=vectors)
-  embed(folder / "other", encoder="other")
+  embed(tmp_path / "other", encoder="other")
+  shutil.move(tmp_path / "other", folder / "other")
   with rejected(ConfigError, "vectors", match="different encoders .*; move .*/vectors/other out of the other"):
     VectorFolder.open(str(folder))
 
@@ -156,3 +159,29 @@ def test_vectors_with_nan_are_named(tmp_path):
   np.save(tmp_path / "vectors/shard-00001-of-00005.npy", rows)
   with rejected(DataError, "vectors", match="shard-00001-of-00005.npy, row 7 .*NaN"):
     list(VectorFolder.open(str(tmp_path / "vectors")).rows.blocks())
+
+
+def test_hidden_folders_and_manifests_of_other_programs_are_passed_over(tmp_path, caplog):
+  embed(tmp_path / "project/monday", SENTENCES[:60])
+  embed(tmp_path / "project/monday/tuesday", SENTENCES[:70])
+  folder = str(tmp_path / "project")
+  shutil.copytree(tmp_path / "project/monday", tmp_path / "project/.ipynb_checkpoints")
+  shutil.copytree(tmp_path / "project/monday", tmp_path / "project/monday/.copy")
+  foreign = tmp_path / "project/node_modules/package/manifest.json"
+  foreign.parent.mkdir(parents=True)
+  for content in ('{"name": "app"}', '[{"format_version": 1}]'):
+    foreign.write_text(content)
+    caplog.clear()
+    with caplog.at_level("INFO", logger="absl"):
+      assert len(VectorFolder.open(folder).rows) == 130
+    assert f"{foreign}: is of another program" in caplog.text
+    assert sum(map(len, find_vector_files([folder]))) == 130
+  # A hidden folder that is named is read; a damaged manifest, and another program's in the named folder, are errors.
+  assert len(VectorFolder.open(str(tmp_path / "project/.ipynb_checkpoints")).rows) == 130
+  foreign.unlink()
+  path = tmp_path / "project/monday/manifest.json"
+  whole = path.read_text()
+  for content, name in ((whole[:-9], "project"), ('{"name": "app"}', "project/monday")):
+    path.write_text(content)
+    with rejected(DataError, "vectors", match="monday/manifest.json: damaged, or of another program"):
+      VectorFolder.open(str(tmp_path / name))

@@ -94,7 +94,10 @@ class ColumnReader(Reader[Record]):
       return int(name) - 1
     shown = ", ".join(name[:40] for name in names[:20]) or "nothing"
     message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
-    raise DataError(message + self._hint(names))
+    hint = self._hint(names) or self.comma_hint
+    if self._format.kind == TSV and len(names) == 1 and name in names[0].split(","):
+      hint = "; if commas separate the columns, give the file a name that ends in .csv"
+    raise DataError(message + hint)
 
   def _hint(self, row: Sequence[str]) -> str:
     """Returns the end of a message about columns that may be separated in another way; "" where nothing says so."""

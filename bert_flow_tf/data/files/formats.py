@@ -1,5 +1,6 @@
 """Format of a user's file, decided once and the same in all commands: kind, quotes, header and roles of the columns."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -336,18 +337,31 @@ def _keys_or_schema(look: _Look) -> Format | None:
 
 def _json_as_text(look: _Look) -> None:
   """Rejects a text of JSON lines with names of ours, as of standard input, whose name tells no kind."""
-  line = "\t".join(look.names)
-  if look.kind != TEXT or not line.startswith("{"):
-    return
-  try:
-    keys = list(json.loads(line))
-  except (ValueError, RecursionError):
-    return
-  if candidates_of(keys):
-    expected = "expected a file whose name ends in .jsonl"
-    if not look.prefix:
-      expected += ", or --input_format=jsonl in embed, search, dedupe and score"
-    raise DataError(f"{look.source.path}, line 1: an object of JSON lines ({shown_names(keys[:20])}); {expected}")
+  if look.kind == TEXT and candidates_of(_json_keys(look.names)):
+    raise _json_lines(look.source.path, look.names, look.prefix)
+
+
+def check_no_json_lines(path: str, row: Sequence[str], prefix: str) -> None:
+  """Raises a DataError if the first record of a TSV whose columns are given by name is an object of JSON lines."""
+  if _json_keys(row):
+    raise _json_lines(path, row, prefix)
+
+
+def _json_keys(row):
+  """Returns the keys of a line that is an object of JSON lines; [] of another."""
+  line = "\t".join(row)
+  if line.startswith("{"):
+    with contextlib.suppress(ValueError, RecursionError):
+      return list(json.loads(line))
+  return []
+
+
+def _json_lines(path, row, prefix):
+  expected = "expected a file whose name ends in .jsonl"
+  if not prefix:
+    expected += ", or --input_format=jsonl in embed, search, dedupe and score"
+  keys = shown_names(_json_keys(row)[:20])
+  return DataError(f"{path}, line 1: an object of JSON lines ({keys}); {expected}")
 
 
 def _table_of_r(look: _Look) -> None:

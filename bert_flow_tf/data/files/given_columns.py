@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from bert_flow_tf.data.files.formats import (
   SENTENCE,
   Format,
   candidates_of,
+  check_no_json_lines,
   check_row_names,
   find_format,
   first_rows,
@@ -26,6 +28,7 @@ from bert_flow_tf.data.files.input_format import (
   JSONL,
   KINDS,
   MAX_RECORD_BYTES,
+  PARQUET,
   SKIP,
   TEXT,
   TFRECORD,
@@ -34,7 +37,7 @@ from bert_flow_tf.data.files.input_format import (
   is_column_number,
 )
 from bert_flow_tf.data.files.json_lines import keys_of
-from bert_flow_tf.data.files.source import FileSource
+from bert_flow_tf.data.files.source import COMMA_HINT, FileSource, has_name
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
@@ -126,8 +129,8 @@ def corpus_format(
   Args:
     paths: the files.
     kind: their kind.
-    column: column of the sentence, or several, as title,text; None to find it by the names of the columns, or to read
-      lines.
+    column: column of the sentence, or several, as title,text, if the first file has no column of this name; None to
+      find it by the names of the columns, or to read lines.
     id_column: column of the record's id; None to number the records.
     header: see `find_format`.
     empty: see `InputFormat`.
@@ -136,12 +139,21 @@ def corpus_format(
     hint: end of an error that says how another column is named.
     prefix: see `find_format`.
   """
-  columns = split_columns(column)
-  check_distinct(f"{prefix}column", columns)
+  first, *others = _empty_last(paths)
+  is_named = any(name is not None and not is_column_number(name) for name in (column, id_column))
+  row: list[str] = []
+  if is_named and header is not False and kind in (TSV, CSV, JSONL, PARQUET):
+    row = _first_row(first, kind, max_bytes)
+    if kind == TSV:
+      check_no_json_lines(first, row, prefix)
+  columns = []
+  if column is not None:
+    columns = [column] if has_name(column, row) or "," not in column else split_columns(column, prefix)
+    check_column_names(f"{prefix}column", columns)
   found = InputFormat(kind, next(iter(columns), None), header=bool(header), more_columns=tuple(columns[1:]) or None)
   if column is None and (kind != TEXT or not whole_lines):
-    # Spark may write an empty first file.
-    first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
+    if is_named and header is None and kind in (TSV, CSV):
+      header = True
     found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others, prefix=prefix)
     header = found.header
   names = [found.column, *columns[1:]]
@@ -150,18 +162,44 @@ def corpus_format(
   return dataclasses.replace(found, id_column=id_column, header=has_header, empty=empty, max_bytes=max_bytes)
 
 
-def split_columns(column: str | None) -> list[str]:
-  """Returns the columns of a value such as title,text, [] of None; a name with a comma stands in quotation marks."""
-  if column is None:
-    return []
-  if "," not in column:
-    return [column]
-  return [name.strip() for name in next(csv.reader([column]))]
+def _empty_last(paths):
+  """Returns the paths, those of empty files last: Spark may write an empty first file."""
+  return sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
 
 
-def check_distinct(argument: str, columns: Sequence[str]) -> None:
-  """Raises a ConfigError if one of the columns that an argument gives is given twice."""
+def _first_row(path, kind, max_bytes):
+  """Returns the columns of the first record, which may be their names; of JSON lines and Parquet the names."""
+  with FileSource(path) as source:
+    rows = first_rows(reader_of(source, InputFormat(kind, max_bytes=max_bytes), []))
+  return next(iter(rows), [])
+
+
+def split_columns(column: str, prefix: str = "") -> list[str]:
+  """Returns the columns of a value such as title,text; a name with a comma stands in quotation marks.
+
+  `prefix`: see `find_format`.
+  """
+  try:
+    (names,) = csv.reader([column], strict=True, skipinitialspace=True)
+  except (csv.Error, ValueError) as error:
+    message = f"{prefix}column={column!r}: are no names of columns ({error}); expected names that commas separate"
+    raise ConfigError(f"{message}{COMMA_HINT}", argument=f"{prefix}column") from error
+  return [name.strip() for name in names]
+
+
+def joined_columns(columns: Sequence[str]) -> str:
+  """Returns the value that `split_columns` splits into these columns."""
+  line = io.StringIO()
+  csv.writer(line, lineterminator="").writerow(columns)
+  return line.getvalue()
+
+
+def check_column_names(argument: str, columns: Sequence[str]) -> None:
+  """Raises a ConfigError if one of the columns that an argument gives has no name, or is given twice."""
   names = [name.strip() for name in columns]
+  if "" in names:
+    message = f"{argument}={','.join(columns)}: has an empty name; expected names of columns, as title,text"
+    raise ConfigError(message, argument=argument)
   repeated = [name for name in names if names.count(name) > 1]
   if repeated:
     message = f"{argument}={','.join(columns)}: has the column {repeated[0]!r} {counted(len(repeated), 'time')}"
@@ -222,7 +260,8 @@ def _has_header(
   """See `check_columns`; `quoted`: see `Format`, None to judge by each file."""
   given = [(name, value) for name, value in columns if value is not None]
   if kind == JSONL:
-    keys_of(sources, max_bytes, [value for _, value in given])
+    is_split = [name for name, _ in given].count(f"{prefix}column") > 1
+    keys_of(sources, max_bytes, [value for _, value in given], COMMA_HINT if is_split else "")
   if kind not in (TSV, CSV):
     return False
   is_named = bool(header)

@@ -78,11 +78,13 @@ class JsonReader(Reader[bytes]):
     return values
 
 
-def keys_of(sources: Iterable[FileSource], max_bytes: int = MAX_RECORD_BYTES, wanted: Sequence[str] = ()) -> list[str]:
+def keys_of(
+  sources: Iterable[FileSource], max_bytes: int = MAX_RECORD_BYTES, wanted: Sequence[str] = (), hint: str = ""
+) -> list[str]:
   """Returns the keys of all records of JSON lines, in the order of their first record.
 
   A file is not read further than to the record by which each of the `wanted` columns was found, if there are any.
-  Columns that none of the files has are a DataError, those that one of several lacks a warning.
+  Columns that none of the files has are a DataError, which ends with `hint`, those that one of several lacks a warning.
   """
   keys: dict[str, None] = {}
   lacking: dict[str, list[str]] = {}
@@ -104,7 +106,8 @@ def keys_of(sources: Iterable[FileSource], max_bytes: int = MAX_RECORD_BYTES, wa
   for path, names in lacking.items():
     absent = [name for name in names if not has_name(name, keys)]
     if absent:
-      raise DataError(f"{path}: no record has the key {absent[0]!r}, expected one of {shown_names(list(keys)[:20])}")
+      expected = f"expected one of {shown_names(list(keys)[:20])}{hint}"
+      raise DataError(f"{path}: no record has the key {absent[0]!r}, {expected}")
     if names:
       logging.warning("%s: no record has the key %s, which counts as empty", path, listed(names))
   return list(keys)

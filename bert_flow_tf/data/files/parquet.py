@@ -34,7 +34,8 @@ class ParquetReader(Reader[tuple[object, ...]]):
     for name, key in zip(self._columns, self._keys, strict=True):
       if self.names.count(key) != 1:
         shown = ", ".join(name[:40] for name in self.names[:20])
-        raise DataError(f"{source.path}: {self.names.count(key)} columns {name!r} ({shown}), expected exactly 1")
+        message = f"{source.path}: {self.names.count(key)} columns {name!r} ({shown}), expected exactly 1"
+        raise DataError(message + self.comma_hint)
 
   def _check_text(self) -> None:
     """Raises a DataError if the sentence's column has dates, times, decimals or records."""

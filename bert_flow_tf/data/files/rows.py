@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from absl import logging
 
 from bert_flow_tf.data.files.formats import PAIR, find_format, open_reader, reader_of, table_format
-from bert_flow_tf.data.files.given_columns import check_distinct, given_format
+from bert_flow_tf.data.files.given_columns import check_column_names, given_format
 from bert_flow_tf.data.files.input_format import (
   CSV,
   EMBED,
@@ -279,7 +279,7 @@ def read_pairs(
   if columns and len(columns) != 2:
     message = f"columns={','.join(columns)}: expected two, as in sentence1,sentence2 or 1,2"
     raise ConfigError(message, argument="columns")
-  check_distinct("columns", columns)
+  check_column_names("columns", columns)
   with opened_whole(path) as source:
     if columns:
       roles = dict(zip(PAIR, columns, strict=True))

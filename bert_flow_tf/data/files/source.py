@@ -268,6 +268,10 @@ def lines(path: FilePath, empty: str = "reject", broken: list[DataError] | None 
       yield number, text
 
 
+# End of an error of a column that is missing, where a value was split into several.
+COMMA_HINT = """; a name that has a comma stands in quotation marks, as '"Last, first"'"""
+
+
 def find_name(name: str, names: Collection[str]) -> str | None:
   """Returns the name among `names` that is `name`, or the only one that is so without blanks around; None without."""
   if name in names:
@@ -327,6 +331,11 @@ class Reader(Generic[Record]):
     self._columns = list(input_format.columns if columns is None else columns)
     if input_format.kind != PARQUET and source.head.startswith(_PARQUET_MAGIC):
       raise DataError(f"{source.path} is a Parquet file; expected a name that ends in .parquet")
+
+  @property
+  def comma_hint(self) -> str:
+    """End of an error of a missing column; "" where the columns were given one by one."""
+    return COMMA_HINT if self._format.more_columns else ""
 
   @property
   def path(self) -> str:

@@ -211,6 +211,47 @@ def test_several_columns_are_one_text(file):
     assert search(path, column=column) == [("1", text)] and dedupe(path, column=column).texts[0][0] == "Doe, Al"
 
 
+def test_a_name_with_a_comma(file):
+  """A value is the name of a column, if there is one, else several names; errors say how such a name is written."""
+  header, cells = '"a,b",c,a\n', '"x, y",z,w\n'
+  of_csv = file(header + cells, "a.csv")
+  of_json = file(write_lines([{"a,b": "x, y", "c": "z", "a": "w"}]), "a.jsonl")
+  files = [of_csv, of_json]
+  if importlib.util.find_spec("pyarrow"):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    files.append(file("", "a.parquet"))
+    pa.parquet.write_table(pa.table({"a,b": ["x, y"], "c": ["z"], "a": ["w"]}), files[-1])
+  for path in files:
+    for column, text in (
+      ("a,b", "x, y"),
+      ('"a,b"', "x, y"),
+      ('"a,b",c', "x, y z"),
+      ('c, "a,b"', "z x, y"),
+      ("c,a", "z w"),
+    ):
+      assert search(path, column=column) == [("1", text)], column
+      assert " ".join(dedupe(path, column=column).texts[0]) == text
+    with pytest.raises(
+      DataError, match=r"'d'.*; a name that has a comma stands in quotation marks, as '.Last, first.'$"
+    ):
+      search(path, column="c,d")
+    for column, match in (
+      ("c,", "c,: has an empty name"),
+      (",", ",: has an empty name"),
+      ('"",c', ",c: has an empty name"),
+      ("c,d\ne", "no names of columns .*; a name that has a comma"),
+      ('"c,d', "no names of columns .*; a name that has a comma"),
+    ):
+      for prefix in ("", "query_"):
+        with rejected(ConfigError, f"{prefix}column", match=f"^{prefix}column=.*{match}"):
+          JobSettings(column=column).format_of([path], prefix)
+  with pytest.raises(DataError, match=r"0 columns 'd' in the header .*expected exactly 1$"):
+    search(of_csv, column="d")
+  assert search(of_csv, column="2,3", header=False)[1] == ("2", "z w")
+
+
 def test_records_without_text_are_counted(file, caplog):
   for content, name in (
     ("text,n\nA.,1\n,2\n  ,3\n\nB.,4\n", "a.csv"),
@@ -506,6 +547,18 @@ def test_errors_of_queries_name_their_flags(file, monkeypatch, caplog):
     r"separated by commas; .*name ends in \.csv$": lambda: read(typed("id,text\nq1,A.\n")),
     "has 2 columns .1, 2., expected sentence; --query_column names it$": lambda: read(typed("A.\tB.\n")),
     "has 2 columns .a, b., .*; --query_column names it$": lambda: read(file('{"a": "x", "b": "y"}\n', "a.jsonl")),
+    "has 2 columns .id, query., .*; --query_column names it$": lambda: read(
+      file("id\tquery\nq1\twho plays\n", "a.tsv"), id_column="id"
+    ),
+    r"JSON lines .a, b.; .*a file whose name ends in \.jsonl$": lambda: read(
+      typed('{"a": "q1", "b": "A."}\n'), input_format="tsv", id_column="a"
+    ),
+    r"JSON lines .b, c.; .*name ends in \.jsonl$": lambda: read(
+      typed('{"b": "q1", "c": "A."}\n'), input_format="tsv", id_column="b", column="c"
+    ),
+    r"0 columns 'b' .*if commas separate the columns, .*a name that ends in \.csv$": lambda: read(
+      typed("a,b\nq1,A.\n"), input_format="tsv", id_column="a", column="b"
+    ),
     "has 2 columns .*; --query_column names it$": lambda: read(file("a.,b\nc,d\n", "a.csv")),
     "query_column=0: expected 1": lambda: read(file("a,b\n", "a.csv"), column="0"),
     "query_id_column=0: expected 1": lambda: read(file("a,text\n", "a.csv"), id_column="0", header=True),

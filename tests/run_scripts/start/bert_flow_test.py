@@ -78,6 +78,8 @@ WRONG = {
   "search corpus.txt query --output=hits.csv": "--output=hits.csv: tsv is written",
   "score pairs.tsv --output=.": "--output=.: expected a file",
   "embed corpus.csv --column=id --column=text --output=x": "--column is given twice: 'id' and 'text'; give it once",
+  "dedupe people.csv --column=name --column=address": "'name' and 'address'; give it once, as --column=name,address\n",
+  "search corpus.txt --queries=beir.jsonl --query_column=title --query_column=text": "as --query_column=title,text\n",
   "score pairs.tsv --calibration=mean --recipe=fast --calibration=sn": "--calibration is given twice",
   "embed corpus.txt --output_dir=-": "--output_dir=-: is standard output; expected a folder",
   "fit pairs.tsv --output=-": "--output=-: is standard output; expected a folder",
@@ -137,6 +139,9 @@ WRONG = {
   "search corpus.txt --queries=beir.jsonl --query_header": "--query_header has no meaning for jsonl files",
   "search corpus.txt --queries=beir.jsonl --query_id_column=id": "--queries: beir.jsonl: no record has the key 'id'",
   "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
+  "search corpus.txt --queries=tabs.csv --query_id_column=id": "tabs.csv: the id 'q\\t2' has a tab",
+  "search tabs.csv query --id_column=id": "tabs.csv: the id 'q\\t2' has a tab",
+  "search tabs.csv query --id_column=id --output_format=trec": "tabs.csv: the id 'q 2' has a blank",
   "search corpus.txt --queries=beir.jsonl --query_column=title,title": "--query_column=title,title: has the column",
   "search beir.jsonl query --column=title,text,title": "--column=title,text,title: has the column 'title' 2 times",
   "score pairs.tsv --columns=2,2": "--columns=2,2: has the column '2' 2 times",
@@ -251,6 +256,15 @@ RIGHT |= {
   "search --vectors=prompted The_dog --top_k=5 --query_prompt=": "",
 }
 
+# Folders of vectors in a folder, with distinct ids and with others.
+for _folder, _others in (("days", "beir.jsonl --id_column=_id"), ("weeks", "corpus.csv --column=text")):
+  RIGHT |= {
+    f"embed corpus.csv --column=text --output={_folder}/a" + " --id_column=id" * (_folder == "days"): "",
+    f"embed {_others} --output={_folder}/b": "",
+    f"search --vectors={_folder} The_dog --top_k=3 --output_format=trec": "",
+  }
+RIGHT["search --vectors=days The_dog A_man --top_k=3"] = ""
+
 # Vectors are calibrated, and then searched.
 RIGHT |= {
   "embed corpus.csv --column=text --output=plain --output_format=jsonl": "",
@@ -349,7 +363,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
   assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written |= {"prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered"}
+  written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
@@ -485,6 +499,21 @@ def test_ids_of_queries(ran, model):
     assert {text.split(" ")[0] for text in results[line][1].splitlines()} == ids
   assert results[f"search beir.jsonl {_TREC} The_dog --top_k=1"][1].startswith("1 Q0 q1 1 0.")
   assert "1 query of nothing but pieces that the encoder's vocabulary does not know" in results["log"]
+
+
+def test_ids_of_several_folders_in_a_run_are_those_of_qrels(ran):
+  """They have the name of the folder only where they are not distinct without; a TSV always has it."""
+  _, _, results = ran
+  found = {}
+  for folder in ("days", "weeks"):
+    lines = results[f"search --vectors={folder} The_dog --top_k=3 --output_format=trec"][1].splitlines()
+    found[folder] = [line.split(" ")[2] for line in lines]
+  assert len(set(found["days"])) == 3 and {name[0] for name in found["days"]} <= {"n", "q"}
+  assert len(set(found["weeks"])) == 3 and {name[:2] for name in found["weeks"]} == {"a/", "b/"}
+  assert re.search("vectors=weeks: several of its folders have the id '1', .* as in FOLDER/1", results["log"])
+  assert "vectors=days: several" not in results["log"]
+  _, *rows = results["search --vectors=days The_dog A_man --top_k=3"][1].splitlines()
+  assert {row.split("\t")[3][:2] for row in rows} <= {"a/", "b/"}
 
 
 def test_dedupe_of_records_that_cannot_be_compared(ran):

@@ -72,6 +72,7 @@ def prepare(folder):
   files |= {
     "beir.jsonl": beir,
     "beir.jsonl.gz": gzip.compress(beir.encode()),
+    "tabs.csv": 'id,text\nq 2,The dog\n"q\t2",A man\n',
     "again.tsv": "id\ttext\n7\tThe dog\n7\tA man\n",
     "topics.tsv": "q1\tThe dog\nq2\tprices\n",
     "a.tar": tarfile.TarInfo("topics.tsv").tobuf() + bytes(1024),
