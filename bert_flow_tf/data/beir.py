@@ -25,11 +25,11 @@ class BeirSettings(Settings):
 
   beir: str | None = setting(
     None,
-    "Folder in BEIR's layout, in place of a task: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv. The calibrations are "
-    "fitted on its documents and evaluated by a search for its queries, beside BM25 (pip install bm25s).",
+    "Folder in BEIR's layout, in place of a task: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv. Its "
+    "documents are searched for its queries; fit fits on the documents. BM25 stands beside it (pip install bm25s).",
     named=False,
   )
-  split: str | None = setting(None, "The judgments of beir: qrels/SPLIT.tsv. Default: test.", named=False)
+  split: str = setting("test", "The judgments of beir: qrels/SPLIT.tsv.", named=False)
   fit_queries: bool = setting(
     False, "Whether all queries of beir, without their judgments, are the queries of the fit.", named=False
   )

@@ -1,5 +1,6 @@
 """Evaluation of a model, and of BM25, by a search for judged queries."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ def evaluate_retrieval(
   batch_size: int = 64,
   show_progress_bar: bool = False,
 ) -> RetrievalScores:
-  """Returns nDCG@10, MRR@10, recall@10, recall@100 and MAP x 100 of the search for judged queries, as trec_eval has them.
+  """Returns nDCG@10, MRR@10, recall@10, recall@100 and MAP x 100 of a search for judged queries, as trec_eval has them.
 
       scores = evaluate_retrieval(model, {"d1": "A man plays."}, {"q1": "Who plays?"}, {"q1": {"d1": 1}})
       scores.mean["ndcg@10"], scores.by_query["q1"]["map"]
@@ -67,6 +68,7 @@ def bm25_ranking(judged: JudgedSearch) -> Ranking:
     import bm25s
   except ImportError as error:
     raise ConfigError(f"BM25 needs bm25s, which cannot be imported ({error}): {install_command('search')}") from error
+  logging.getLogger("bm25s").setLevel(logging.WARNING)  # logs each index that is made
   retriever = bm25s.BM25()
   documents = bm25s.tokenize(judged.documents, stopwords="en", show_progress=False)
   retriever.index(documents, show_progress=False)
