@@ -119,7 +119,7 @@ def _task(task: TaskRecord) -> list[_Html]:
   if sentences.is_of_classifier(result):
     blocks.append(_table(sentences.classifier_rows(result.scores)))
   elif sentences.is_of_search(result):
-    blocks.append(_table(sentences.search_rows(result)))
+    blocks.append(_table(sentences.search_table(result)))
   elif result.scores:
     blocks.append(_table(sentences.scores_by_method(result.scores)))
   blocks += [_block("paragraph", text=line) for line in sentences.comparisons(result)]

@@ -122,10 +122,10 @@ def task_record(
 
 
 def retrieval_record(
-  task: RetrievalTask, scored: Mapping[str, RetrievalScores], rankings: Mapping[str, Ranking], gaps: Sequence[str] = ()
+  task: RetrievalTask, scored: Mapping[str, RetrievalScores], rankings: Mapping[str, Ranking]
 ) -> TaskRecord:
   """Returns the record of a search, of {method: scores} and {method: ranking}."""
-  return TaskRecord(retrieval_result(task, scored), gaps=gaps, rankings=rankings)
+  return TaskRecord(retrieval_result(task, scored), rankings=rankings)
 
 
 def write_record(

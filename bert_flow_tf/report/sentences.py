@@ -8,6 +8,7 @@ import numpy as np
 from bert_flow_tf.data.semeval import SCALE
 from bert_flow_tf.data.task import BINARY, CLASSES, RETRIEVAL
 from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.errors import install_command
 from bert_flow_tf.evaluation.controls import BM25
 from bert_flow_tf.evaluation.result import BASELINES, TaskResult
 from bert_flow_tf.evaluation.retrieval import MAP, MRR, NDCG, RECALL_10, RECALL_100
@@ -75,7 +76,7 @@ def score_table(results: Sequence[TaskResult]) -> list[list[str]]:
     prefix = task_prefix(result, results)
     scores = {prefix + split: methods for split, methods in result.scores.items()}
     if is_of_search(result):
-      rows = search_rows(result)
+      rows = search_table(result)
     else:
       rows = classifier_rows(scores) if is_of_classifier(result) else score_rows(scores)
     table += rows[1:] if table else rows
@@ -158,7 +159,7 @@ def is_of_search(result: TaskResult) -> bool:
   return result.spec.kind == RETRIEVAL
 
 
-def search_rows(result: TaskResult) -> list[list[str]]:
+def search_table(result: TaskResult) -> list[list[str]]:
   """Returns a table of a search: a row per method and control, a column per measure."""
   table = []
   for split, by_method in result.scores.items():
@@ -191,6 +192,8 @@ def _control_lines(result, prefix):
   """Returns lines for each split: the scores of string matches, and the gains over the better one."""
   lines = []
   if is_of_search(result):  # whose table has the scores
+    if not result.controls:
+      lines.append(f"no BM25 beside these scores, as bm25s is not installed: {install_command('search')}")
     for split, gains in result.gains_over_match.items():
       for method, gain in gains.items():
         lines.append(f"over {gain['over']} on {prefix}{split} by {_score_owner(method)}: {_interval(gain)}")
