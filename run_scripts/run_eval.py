@@ -1,7 +1,8 @@
-"""Evaluates saved calibrations on several tasks, or a file of similarities against gold.
+"""Evaluates saved calibrations on several tasks, by a search, or a file of similarities against gold.
 
 bert-flow eval --flow_folder=exp/NAME/flow --task=STS-B,SICK-R,STS-12-16 --data_dir=FOLDER
 bert-flow eval pairs.tsv --flow_folder=exp/NAME/flow
+bert-flow eval --flow_folder=exp/NAME/whitening --beir=FOLDER
 bert-flow eval --flow_folder=exp/NAME/flow --senteval=SentEval/data
 bert-flow eval --predictions=exp/NAME/test_results.tsv
 """
@@ -15,8 +16,9 @@ from typing import Any
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from absl import flags
+from absl import flags, logging
 
+from bert_flow_tf.data.beir import BeirSettings, load_beir
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import task_names
 from bert_flow_tf.errors import ConfigError
@@ -41,6 +43,7 @@ def define_flags():
   flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(task_names())}.")
   flags.DEFINE_alias("task_name", "task")
   common_flags.define_data_flags(own_file=True)
+  common_flags.define_settings(BeirSettings, ["beir"])
   common_flags.define_encoder_flags()
   common_flags.define_calibration_flags(several=True)
   flags.DEFINE_string(
@@ -49,7 +52,7 @@ def define_flags():
     "File of similarities, in place of an encoder: with the columns gold (or score, or label) and one or more "
     "methods, as test_results.tsv or a file that bert-flow score wrote; or with --task one similarity per line.",
   )
-  flags.DEFINE_enum("split", None, ["train", "dev", "test"], "Evaluated split. Default: the task's.")
+  flags.DEFINE_string("split", None, "Evaluated split: train, dev or test. Default: the task's; test of beir.")
   flags.DEFINE_enum("metric", None, ["correlation", "auc"], "Score. Default: the task's, or correlation.")
   common_flags.define_senteval_flags()
   flags.DEFINE_list("senteval_tasks", None, "SentEval's names of tasks; default: those whose data exists.")
@@ -73,6 +76,11 @@ def check_flags():
   else:
     for names in (["task", "metric", "predictions"], _DATA_FLAGS):
       common_flags.reject(names, "has no use with senteval, which has its own tasks")
+  if FLAGS.beir is not None:
+    names = ["task", "metric", "predictions", "senteval", *_DATA_FLAGS]
+    for name in ("max_record_bytes", "split"):
+      names.remove(name)
+    common_flags.reject(names, "has no use with beir, which is the task")
   if FLAGS.predictions is not None:
     for names in (["flow_folder", "allow_other_encoder"], common_flags.encoder_flags()):
       common_flags.reject(names, "has no use with predictions, where nothing is embedded")
@@ -85,6 +93,12 @@ def check_flags():
 def selected_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
+  if FLAGS.beir is not None:
+    search = load_beir(FLAGS.beir, FLAGS.split or BeirSettings.split, FLAGS.max_record_bytes)
+    logging.info("%s: %s", search.name, search.source)
+    if folder is not None:
+      folder.check([search.name])
+    return [search]
   paths = (FLAGS.data_dir, FLAGS.tfds_data_dir, FLAGS.stsb_gold)
   own_file = (FLAGS.max_record_bytes, FLAGS.columns, FLAGS.header)
   tasks = load_scored_tasks(FLAGS.task, *paths, FLAGS.split, FLAGS.metric, *own_file)

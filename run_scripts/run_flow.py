@@ -2,6 +2,7 @@
 
 bert-flow fit --task=STS-B --model=large
 bert-flow fit pairs.tsv --calibration=soft-whitening
+bert-flow fit --beir=FOLDER --queries=queries.txt --calibration=soft-whitening
 """
 
 import contextlib
@@ -15,6 +16,7 @@ if __package__ in (None, ""):  # run as a file, from any folder
 from absl import flags
 
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev, parse_calibrations
+from bert_flow_tf.data.beir import BeirSettings
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -31,6 +33,7 @@ FLAGS = flags.FLAGS
 # Parts of the settings, by their names in `FlowRunSettings`.
 _SETTINGS = {
   "data": DataSettings,
+  "beir": BeirSettings,
   "corpus": CorpusSettings,
   "embedding": EncoderSettings,
   "flow": FlowSettings,
@@ -57,6 +60,12 @@ def check_flags() -> list[CalibrationSpec]:
     from bert_flow_tf.training.workers import read_tf_config
 
     read_tf_config()
+  if FLAGS.beir is None:
+    common_flags.reject(["split", "fit_queries"], "needs beir, the folder of a search")
+  else:
+    common_flags.reject(["task", "stsb_gold", "columns", "header"], "has no use with beir, which is the task")
+  if FLAGS.fit_queries:
+    common_flags.reject(["queries"], "has no use with fit_queries, which takes the queries of beir; leave one out")
   _check_export(len(specs))
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
     raise ConfigError("encoder_dropout: needs a flow in calibration", argument="encoder_dropout")
@@ -89,7 +98,7 @@ def main() -> None:
   specs = check_flags()
   parts = {name: common_flags.settings(part) for name, part in _SETTINGS.items()}
   parts["flow"].check()
-  task, corpus = load_task_and_corpus(parts["data"], parts["corpus"])
+  task, corpus = load_task_and_corpus(parts["data"], parts["corpus"], parts["beir"])
   check_k_on_dev(specs, task)
   # TensorFlow takes seconds to import: the errors above come before that.
   quiet.import_tensorflow()

@@ -7,6 +7,7 @@ import os
 from absl import logging
 
 from bert_flow_tf.data import nli
+from bert_flow_tf.data.beir import BeirSettings, RetrievalTask, load_beir
 from bert_flow_tf.data.custom import read_custom_pairs
 from bert_flow_tf.data.files.formats import kind_of
 from bert_flow_tf.data.files.given_columns import corpus_format
@@ -96,10 +97,16 @@ def load_flow_corpus(
   return FlowCorpus(name, pairs, source)
 
 
-def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[TaskData, FlowCorpus]:
+def load_task_and_corpus(
+  data: DataSettings, corpus: CorpusSettings, beir: BeirSettings | None = None
+) -> tuple[TaskData, FlowCorpus]:
   """Loads the evaluated task and the corpus of the fit that the settings choose."""
-  paths = (data.data_dir, data.tfds_data_dir, data.stsb_gold)
-  task = load_task(data.task, *paths, **data.own_file)
+  task: TaskData
+  if beir is not None and beir.beir is not None:
+    task = load_beir(beir.beir, beir.split, data.max_record_bytes)
+  else:
+    paths = (data.data_dir, data.tfds_data_dir, data.stsb_gold)
+    task = load_task(data.task, *paths, **data.own_file)
   name, use_full = corpus.flow_corpus, corpus.use_full_for_training
   if name is not None and use_full is not None:
     message = f"flow_corpus={name}: use_full_for_training={use_full} also chooses the corpus; give only one of them"
@@ -120,6 +127,9 @@ def load_task_and_corpus(data: DataSettings, corpus: CorpusSettings) -> tuple[Ta
     expected = "choose another task, as task=custom for a file of pairs"
     raise ConfigError(f"data_dir={data.data_dir}: the task {task.name} reads no files; {expected}", "data_dir")
   logging.info("%s: %s", task.spec.name, task.source)
+  if beir is not None and beir.fit_queries and isinstance(task, RetrievalTask):
+    queries = tuple(text for text in task.queries.values() if text.strip())
+    return task, dataclasses.replace(flow_corpus, queries=queries)
   queries = read_queries(corpus.queries, corpus.query_column, data.max_record_bytes)
   return task, dataclasses.replace(flow_corpus, queries=queries)
 

@@ -14,7 +14,17 @@ _PIECE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-  """Difference of two Spearman correlations or AUCs x 100, its interval, and the reason if a number is NaN."""
+  """Difference of two scores x 100, its interval, and the reason if a number is NaN.
+
+  Attributes:
+    gain: the difference.
+    low: lower end of the interval.
+    high: upper end.
+    level: share of intervals that have the true difference.
+    pairs: number of pairs, or of queries.
+    reason: "" unless a number is NaN.
+    metric: "spearman", "auc", or a measure of a search.
+  """
 
   gain: float
   low: float
@@ -84,6 +94,17 @@ def bootstrap_gain(
     return Gain(gain, math.nan, math.nan, level, pairs, reason, metric)
   low, high = np.quantile(gains, [(1 - level) / 2, (1 + level) / 2])
   return Gain(gain, float(low), float(high), level, pairs, metric=metric)
+
+
+def bootstrap_mean_gain(
+  before: np.ndarray, after: np.ndarray, metric: str, n_boot: int = 1000, seed: int = 0, level: float = 0.95
+) -> Gain:
+  """Returns the gain of the mean of a measure [n] of queries over another's, with its interval as `bootstrap_gain`."""
+  differences = np.asarray(after, np.float64) - np.asarray(before, np.float64)
+  rng = np.random.default_rng(seed)
+  parts = [differences[draws].mean(axis=1) for draws in _resamples(np.arange(len(differences)), n_boot, rng)]
+  low, high = np.quantile(np.concatenate(parts), [(1 - level) / 2, (1 + level) / 2])
+  return Gain(float(differences.mean()), float(low), float(high), level, len(differences), metric=metric)
 
 
 def _resamples(numbers: np.ndarray, n_boot: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -9,8 +9,8 @@ from bert_flow_tf.data.pairs import Texts, check_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.evaluation.metrics import tied_at_1
 
-# Names of the string matches in results.json and tables: of whole word pieces, and of their n-grams.
-TF_IDF, CHARACTERS = "tf-idf of word pieces", "characters"
+# Names of the string matches in results.json and tables: of whole word pieces, of their n-grams, and of a search.
+TF_IDF, CHARACTERS, BM25 = "tf-idf of word pieces", "characters", "BM25"
 
 
 class Tokenizer(Protocol):

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from bert_flow_tf.data.beir import RetrievalTask
 from bert_flow_tf.data.task import TaskData, TaskSpec
-from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
-from bert_flow_tf.evaluation.controls import CHARACTERS
+from bert_flow_tf.evaluation.bootstrap import bootstrap_gain, bootstrap_mean_gain
+from bert_flow_tf.evaluation.controls import BM25, CHARACTERS
+from bert_flow_tf.evaluation.retrieval import NDCG, RetrievalScores
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Evaluation, parts, scores_of_split
 
 # Encoders without a calibration.
@@ -30,7 +32,7 @@ class TaskResult:
     source: description of the data's origin.
     scores: {split: {method: scores}}; of a classifier {split: scores}.
     gains: {split: {method: fields of `Gain`, and the method that it is "over"}} of the evaluated split.
-    gains_over_match: gains over the string match `CHARACTERS`.
+    gains_over_match: gains over the string match `CHARACTERS`, or of a search over `BM25`.
     controls: {split: {name of a string match: scores}} of the evaluated split.
   """
 
@@ -78,6 +80,25 @@ def task_result(
     gains_over_match=_gains_over_match(task, cosines, matches.get(CHARACTERS)),
     controls=_control_scores(task, matches),
   )
+
+
+def retrieval_result(task: RetrievalTask, scored: Mapping[str, RetrievalScores]) -> TaskResult:
+  """Returns the result of a search: {method: its scores}, the encoder alone first, and perhaps `BM25`."""
+  split = str(task.spec.eval_split)
+  about = {"queries": len(task.qrels), "documents": len(task.documents), "reason": ""}
+  numbers = {method: {**scores.mean, **about} for method, scores in scored.items()}
+  controls = {BM25: numbers.pop(BM25)} if BM25 in numbers else {}
+  values = {method: scores.values[NDCG] for method, scores in scored.items()}
+  first = next(iter(numbers))
+  gains = {method: _mean_gain(values, first, method) for method in numbers if method != first}
+  over_match = {method: _mean_gain(values, BM25, method) for method in numbers if controls}
+  by_split = [{split: of_split} if of_split else {} for of_split in (gains, over_match, controls)]
+  return TaskResult(task.spec, task.source, {split: numbers}, *by_split)
+
+
+def _mean_gain(values, baseline, method):
+  gain = bootstrap_mean_gain(values[baseline], values[method], NDCG)
+  return {**dataclasses.asdict(gain), "over": baseline}
 
 
 def right_order(gold: np.ndarray, cosines: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -13,8 +13,8 @@ from bert_flow_tf.progress import counted
 
 # Names of two methods in results.json and tables; other calibrations are named as they are.
 WITHOUT_FLOW, WITH_FLOW = "without_flow", "with_flow"
-# Keys of the scores that the paper reports: tasks with subsets, tasks without subsets, tasks of labels.
-HEADLINE = ("spearman_wmean", "spearman", "auc")
+# Keys of the scores that the paper reports: tasks with subsets, tasks without subsets, tasks of labels; of a search.
+HEADLINE = ("spearman_wmean", "spearman", "auc", "ndcg@10")
 # The encoder that a training started from.
 BEFORE_TRAINING = "before_training"
 

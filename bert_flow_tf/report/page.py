@@ -118,6 +118,8 @@ def _task(task: TaskRecord) -> list[_Html]:
     blocks.append(_block("paragraph", text=f"{question} {_order(task)}"))
   if sentences.is_of_classifier(result):
     blocks.append(_table(sentences.classifier_rows(result.scores)))
+  elif sentences.is_of_search(result):
+    blocks.append(_table(sentences.search_table(result)))
   elif result.scores:
     blocks.append(_table(sentences.scores_by_method(result.scores)))
   blocks += [_block("paragraph", text=line) for line in sentences.comparisons(result)]

@@ -1,6 +1,7 @@
 """Record of a run: numbers, predictions and spectra of its tasks, as its folder keeps them."""
 
 import dataclasses
+import gzip
 import io
 import math
 import os
@@ -10,14 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bert_flow_tf.data.beir import RetrievalTask
 from bert_flow_tf.data.files.source import FileSource
 from bert_flow_tf.data.pairs import SentencePairs
-from bert_flow_tf.data.task import TaskData, TaskSpec
+from bert_flow_tf.data.task import RETRIEVAL, TaskData, TaskSpec
 from bert_flow_tf.data.tasks import KINDS, find_task, task_names
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.evaluation.controls import CHARACTERS
-from bert_flow_tf.evaluation.result import TaskResult, right_order, task_result
+from bert_flow_tf.evaluation.result import TaskResult, retrieval_result, right_order, task_result
+from bert_flow_tf.evaluation.retrieval import NDCG, Ranking, RetrievalScores
 from bert_flow_tf.evaluation.task_scores import Encode, Evaluation
 from bert_flow_tf.io import archive, checksums, files
 from bert_flow_tf.report import result_files
@@ -25,6 +28,8 @@ from bert_flow_tf.report.spectra import Spectra, measure_spectra
 
 # Kind of the archive of the numbers that only the page's drawings need.
 _DRAWINGS = "drawings"
+# What a method of a search found, in TREC's format.
+_RUN_FILE = "test_results.{}.trec.gz"
 # Entries of results.json with a task's numbers, or {task: numbers}.
 _NUMBERS = (
   "results",
@@ -63,6 +68,7 @@ class TaskRecord:
     predictions: None if they are not known.
     spectra: None if they are not known.
     gaps: sentences that say which drawings the page lacks.
+    rankings: {method: what it found} of a search; {} if it is not known.
   """
 
   result: TaskResult
@@ -71,6 +77,7 @@ class TaskRecord:
   predictions: Predictions | None = None
   spectra: Spectra | None = None
   gaps: Sequence[str] = ()
+  rankings: Mapping[str, Ranking] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +121,13 @@ def task_record(
   )
 
 
+def retrieval_record(
+  task: RetrievalTask, scored: Mapping[str, RetrievalScores], rankings: Mapping[str, Ranking]
+) -> TaskRecord:
+  """Returns the record of a search, of {method: scores} and {method: ranking}."""
+  return TaskRecord(retrieval_result(task, scored), rankings=rankings)
+
+
 def write_record(
   folder: str | os.PathLike, record: RunRecord, by_task: bool = False, writes_predictions: bool = True
 ) -> None:
@@ -139,6 +153,9 @@ def write_record(
       methods[number] += task.spectra.singular_values
       for name, array in task.spectra.arrays().items():
         arrays[f"{number}/{name}"] = array
+    for method, ranking in task.rankings.items():
+      path = _predictions_path(pathlib.Path(folder), task.result.name, by_task).with_name(_RUN_FILE.format(method))
+      result_files.write_result_bytes(path, gzip.compress(ranking.trec().encode(), compresslevel=1, mtime=0))
     if task.predictions is None or not task.result.has_gold:
       continue
     pairs, cosines = task.predictions.pairs, task.predictions.cosines
@@ -156,7 +173,12 @@ def write_record(
 def remove_drawn(folder: str | os.PathLike, tasks: Sequence[TaskRecord], by_task: bool = False) -> None:
   """Removes drawings.npz and the predictions of tasks: if the run is killed, other scores do not stand beside them."""
   paths = [archive.path_of(folder, _DRAWINGS)]
-  paths += [_predictions_path(pathlib.Path(folder), task.result.name, by_task) for task in tasks if task.predictions]
+  for task in tasks:
+    path = _predictions_path(pathlib.Path(folder), task.result.name, by_task)
+    if task.predictions:
+      paths.append(path)
+    if task.rankings:
+      paths += path.parent.glob(_RUN_FILE.format("*"))
   result_files.remove(paths)
 
 
@@ -229,7 +251,9 @@ def _record(folder: pathlib.Path, values: dict[str, Any]) -> RunRecord:
     task = TaskRecord(result, order, order_of_match)
     if "predictions" in values:  # of a file of similarities, which has no embeddings
       task = _with_kept_predictions(task, number, drawings)
-    elif "training" not in values:  # whose page has scores alone; its test_results.tsv is the published runner's
+    elif (
+      task.result.spec.kind != RETRIEVAL and "training" not in values
+    ):  # whose page has scores alone; its test_results.tsv is the published runner's
       task = _with_predictions(task, _predictions_path(folder, name, by_task))
       task = _with_spectra(task, number, drawings)
     tasks.append(task)
@@ -262,7 +286,7 @@ def _spec(name: str, scores: Mapping[str, Any]) -> TaskSpec:
   if "majority" in of_split:
     return dataclasses.replace(spec, name=name, eval_split=split)
   first = next(iter(of_split.values()), {})
-  metric = "auc" if "auc" in first else "correlation"
+  metric = next((metric for metric in ("auc", NDCG) if metric in first), "correlation")
   if "participation_ratio" in first:  # which stands in place of scores without gold
     split = None
   return dataclasses.replace(spec.with_metric(metric), name=name, eval_split=split)

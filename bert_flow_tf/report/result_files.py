@@ -131,9 +131,14 @@ def plain(value: object) -> Any:
 def write_result_text(folder: str | os.PathLike, name: str, text: str) -> pathlib.Path:
   """Writes a text file into a run's folder, which it creates; returns its path, or raises a DataError."""
   path = pathlib.Path(folder) / name
+  write_result_bytes(path, text.encode("utf-8", "backslashreplace"))
+  return path
+
+
+def write_result_bytes(path: pathlib.Path, content: bytes) -> None:
+  """Writes a file of a run's folder, which it creates; or raises a DataError."""
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_text(path, text)
+    files.write_bytes(path, content)
   except OSError as error:
     raise DataError(f"{path}: cannot be written ({error.strerror})") from error
-  return path

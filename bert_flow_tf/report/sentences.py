@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_flow_tf.data.semeval import SCALE
-from bert_flow_tf.data.task import BINARY, CLASSES
+from bert_flow_tf.data.task import BINARY, CLASSES, RETRIEVAL
 from bert_flow_tf.data.tasks import find_task
+from bert_flow_tf.errors import install_command
+from bert_flow_tf.evaluation.controls import BM25
 from bert_flow_tf.evaluation.result import BASELINES, TaskResult
+from bert_flow_tf.evaluation.retrieval import MAP, MRR, NDCG, RECALL_10, RECALL_100
 from bert_flow_tf.evaluation.task_scores import HEADLINE, WITH_FLOW, WITHOUT_FLOW
 from bert_flow_tf.progress import counted, listed
 
@@ -27,13 +30,18 @@ SCORES = {
   "participation_ratio": "participation ratio",
 }
 _PROSE_NAMES = {WITH_FLOW: "the flow", WITHOUT_FLOW: "the training"}
-_METRIC_NAMES = {"auc": "AUC", "spearman": "Spearman"}
+_METRIC_NAMES = {"auc": "AUC", "spearman": "Spearman", NDCG: "nDCG@10"}
+# Measures of a search, in the order of the table.
+_MEASURES = {NDCG: "nDCG@10", MRR: "MRR@10", RECALL_10: "recall@10", RECALL_100: "recall@100", MAP: "MAP"}
 _WITHOUT_GOLD = "the table says how far the sentences spread, not which method is better"
 _REMEDY = (
   "such scores need little more than shared words; an encoder trained for similarity, such as all-MiniLM-L6-v2, with "
   "calibration none, finds paraphrases without them"
 )
 
+_REMEDY_OF_SEARCH = (
+  "its words find what the embeddings miss; the ranks of both as one (bert-flow search --hybrid=bm25) may find more"
+)
 
 # A wider interval around 0 does not say that two methods are equal.
 _EQUAL_WIDTH = 20.0
@@ -67,7 +75,10 @@ def score_table(results: Sequence[TaskResult]) -> list[list[str]]:
   for result in results:
     prefix = task_prefix(result, results)
     scores = {prefix + split: methods for split, methods in result.scores.items()}
-    rows = classifier_rows(scores) if is_of_classifier(result) else score_rows(scores)
+    if is_of_search(result):
+      rows = search_table(result)
+    else:
+      rows = classifier_rows(scores) if is_of_classifier(result) else score_rows(scores)
     table += rows[1:] if table else rows
   return table
 
@@ -143,6 +154,23 @@ def classifier_rows(scores: Mapping[str, Mapping]) -> list[list[str]]:
   return table
 
 
+def is_of_search(result: TaskResult) -> bool:
+  """Returns whether scores are those of a search."""
+  return result.spec.kind == RETRIEVAL
+
+
+def search_table(result: TaskResult) -> list[list[str]]:
+  """Returns a table of a search: a row per method and control, a column per measure."""
+  table = []
+  for split, by_method in result.scores.items():
+    rows = {**by_method, **result.controls.get(split, {})}
+    queries = counted(next(iter(rows.values()))["queries"], "query")
+    table.append([f"{split}, {queries}, x 100", *_MEASURES.values()])
+    for method, values in rows.items():
+      table.append([method_name(method), *(f"{values[measure]:.2f}" for measure in _MEASURES)])
+  return table
+
+
 def comparisons(result: TaskResult, prefix: str = "") -> list[str]:
   """Returns sentences about gains, about string matches, and about what these mean."""
   return [*_gain_lines(result, prefix), *_control_lines(result, prefix), *_conclusion(result, prefix)]
@@ -163,6 +191,13 @@ def _gain_lines(result, prefix):
 def _control_lines(result, prefix):
   """Returns lines for each split: the scores of string matches, and the gains over the better one."""
   lines = []
+  if is_of_search(result):  # whose table has the scores
+    if not result.controls:
+      lines.append(f"no BM25 beside these scores, as bm25s is not installed: {install_command('search')}")
+    for split, gains in result.gains_over_match.items():
+      for method, gain in gains.items():
+        lines.append(f"over {gain['over']} on {prefix}{split} by {_score_owner(method)}: {_interval(gain)}")
+    return lines
   for split, by_name in result.controls.items():
     texts = []
     for name, values in by_name.items():
@@ -195,11 +230,14 @@ def _conclusion(result, prefix):
   if equal:
     parts.append(f"as good as {listed(equal)}")
   lines = []
+  match, unit, remedy = "the string match", "pair", _REMEDY
+  if is_of_search(result):
+    match, unit, remedy = BM25, "query", _REMEDY_OF_SEARCH
   if parts:
-    lines.append(f"the string match is {' and '.join(parts)} on {prefix}{split}: {_REMEDY}")
+    lines.append(f"{match} is {' and '.join(parts)} on {prefix}{split}: {remedy}")
   if untold:
-    few = f"{counted(pairs, 'pair')} of {prefix}{split} cannot tell whether {listed(untold)}"
-    lines.append(f"{few} or the string match is better: the interval is wide and includes 0; score more pairs")
+    few = f"{counted(pairs, unit)} of {prefix}{split} cannot tell whether {listed(untold)}"
+    lines.append(f"{few} or {match} is better: the interval is wide and includes 0; score more {counted(2, unit)[2:]}")
   return lines
 
 
@@ -218,7 +256,7 @@ def warnings(result: TaskResult, prefix: str = "") -> dict[str, list[str]]:
 def missing_scores(result: TaskResult, prefix: str = "") -> list[str]:
   """Returns sentences that say why scores are NaN."""
   sentences: list[str] = []
-  if is_of_classifier(result):
+  if is_of_classifier(result) or is_of_search(result):
     return sentences
   for split, methods in result.scores.items():
     for method, values in methods.items():
@@ -240,6 +278,11 @@ def question(result: TaskResult, gold: np.ndarray | None = None) -> str:
   spec = result.spec
   if spec.eval_split is None or spec.kind == CLASSES:
     return ""
+  if is_of_search(result):
+    return (
+      f"Which documents answer a query? {result.source}: the documents are ranked by the cosine of their embedding and "
+      "the query's. nDCG@10 says how many relevant ones are among the first ten, and how high: 100 is the best."
+    )
   grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
   if spec.kind != BINARY:
     grade = f"a grade, its gold, from {_range(spec, gold)}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from absl import logging
 
+from bert_flow_tf.data.beir import RetrievalTask
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.errors import ConfigError
@@ -20,6 +21,7 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import TaskRecord, task_record
 from bert_flow_tf.runs.run_folder import RunFolder, describe_measured
+from bert_flow_tf.runs.search_run import search_record
 from bert_flow_tf.training.strategies import embedding_scope, log_devices
 
 # The original's file of SentEval's results.
@@ -66,6 +68,8 @@ def evaluate_models(
   models: Mapping[str, SentenceModel], tasks: Sequence[TaskData], watch: Stopwatch, batch_size: int, cache: Any
 ) -> list[TaskRecord]:
   """Returns the records of {method: model} on tasks, whose sentences are embedded once."""
+  if any(isinstance(task, RetrievalTask) for task in tasks):
+    models = {method: model.for_documents() for method, model in models.items()}
   model = models[WITHOUT_FLOW]
   with watch.timing("embedding"):
     sets = [pairs for task in tasks for pairs in task.splits.values()]
@@ -74,6 +78,9 @@ def evaluate_models(
   records = []
   with watch.timing("evaluating"):
     for task in tasks:
+      if isinstance(task, RetrievalTask):
+        records.append(search_record(task, models, embeddings, watch, batch_size))
+        continue
       evaluations = {method: evaluate(task, encode) for method, encode in encoders.items()}
       matches = task_controls(model.encoder, task, model.max_seq_length)
       records.append(task_record(task, evaluations, encoders, matches))

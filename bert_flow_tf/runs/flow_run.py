@@ -13,6 +13,7 @@ from absl import logging
 from bert_flow_tf.calibration.names import AUTO, AUTO_CANDIDATES, FLOW, CalibrationSpec, parse_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, saved_calibrations
 from bert_flow_tf.calibration.step import KIND
+from bert_flow_tf.data.beir import BeirSettings, RetrievalTask
 from bert_flow_tf.data.flow_corpus import LEARNING_RATE, TARGET, CorpusSettings, FlowCorpus
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings
@@ -24,7 +25,7 @@ from bert_flow_tf.errors import BertFlowError, ConfigError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.evaluation.controls import task_controls
 from bert_flow_tf.evaluation.result import TaskResult
-from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, evaluate, original_eval_results
+from bert_flow_tf.evaluation.task_scores import WITH_FLOW, WITHOUT_FLOW, Evaluation, evaluate, original_eval_results
 from bert_flow_tf.io.archive import path_of
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch, experiment_name
 from bert_flow_tf.model import SentenceModel
@@ -32,6 +33,7 @@ from bert_flow_tf.progress import counted
 from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import task_record
 from bert_flow_tf.runs.run_folder import RunFolder, describe_measured
+from bert_flow_tf.runs.search_run import search_record
 from bert_flow_tf.training.fitter import Fitter, check_flow
 from bert_flow_tf.training.loop import check_claim
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
@@ -49,6 +51,7 @@ class FlowRunSettings:
   """Settings of a run, by part."""
 
   data: DataSettings = dataclasses.field(default_factory=DataSettings)
+  beir: BeirSettings = dataclasses.field(default_factory=BeirSettings)
   corpus: CorpusSettings = dataclasses.field(default_factory=CorpusSettings)
   embedding: EncoderSettings = dataclasses.field(default_factory=EncoderSettings)
   flow: FlowSettings = dataclasses.field(default_factory=FlowSettings)
@@ -57,11 +60,13 @@ class FlowRunSettings:
 
   def name(self, task: str) -> str:
     """Returns the name of the run on a task, such as "STS-B_mini_flow_1ep", with a hash of fields without a part."""
-    others = {}
+    others: dict[str, object] = {}
     if task == "custom":
       others["data_dir"] = os.path.abspath(str(self.data.data_dir))
       if self.data.columns:
         others["columns"] = ",".join(self.data.columns)
+    if self.beir.beir is not None:
+      others |= dataclasses.asdict(self.beir) | {"beir": os.path.abspath(self.beir.beir)}
     parts = self._published_parts(task) if self.run.name_as_published else self._parts(task)
     return experiment_name(parts, self.data, self.corpus, self.embedding, self.flow, self.run, **others)
 
@@ -137,6 +142,8 @@ class FlowRun:
     corpus: FlowCorpus,
     strategy: tf.distribute.Strategy,
   ) -> None:
+    if isinstance(task, RetrievalTask):
+      model = model.for_documents()
     self._model, self._identity = model, model.identity
     self._specs, self._task, self._corpus, self._strategy = specs, task, corpus, strategy
     # The corpus decides what no flag does: the flow's learning rate and epochs; the encoder's files the pooling.
@@ -279,11 +286,16 @@ class FlowRun:
 
     The folder gets the calibrations, results.json, which has `about`, too, predictions, eval_results.txt and the page.
     """
-    encoders = {method: self._embeddings.calibrated_by(model.transform) for method, model in self.models.items()}
-    with self.watch.timing("evaluating"):
-      evaluations = {method: evaluate(self._task, encode) for method, encode in encoders.items()}
-    matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
-    record = task_record(self._task, evaluations, encoders, matches)
+    evaluations: dict[str, Evaluation] = {}
+    if isinstance(self._task, RetrievalTask):
+      batch_size = self._settings.embedding.predict_batch_size
+      record = search_record(self._task, self.models, self._embeddings, self.watch, batch_size)
+    else:
+      encoders = {method: self._embeddings.calibrated_by(model.transform) for method, model in self.models.items()}
+      with self.watch.timing("evaluating"):
+        evaluations = {method: evaluate(self._task, encode) for method, encode in encoders.items()}
+      matches = task_controls(self._model.encoder, self._task, self._model.max_seq_length)
+      record = task_record(self._task, evaluations, encoders, matches)
     result = record.result
     # What speaks against a calibration, by its folder.
     warnings, warnings_of_results = {}, sentences.warnings(result)
@@ -301,7 +313,7 @@ class FlowRun:
     for method, model in self.calibrated.items():
       model.save(self.calibration_folder(method))
     # The original's file.
-    if result.has_gold and WITH_FLOW in self.models:
+    if result.has_gold and WITH_FLOW in evaluations:
       _, cosines = evaluations[WITH_FLOW]
       split = str(self._task.spec.eval_split)
       values = original_eval_results(self._task, cosines[split], self._flow_loss(split), self._steps)

@@ -7,15 +7,17 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from bert_flow_tf import FlowConfig, Glow, SentenceEncoder
+from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel, evaluate_retrieval
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.calibration.step_list import as_calibration
+from bert_flow_tf.data.beir import load_beir
 from bert_flow_tf.data.tasks import load_task
 from tests.integrations import senteval_checkout
 from tests.run_scripts import tiny_data
 from tests.run_scripts.command_lines import check_rejected, check_succeeded
 from tests.run_scripts.results import mean_cosine, read_json, read_predictions
+from tests.runs.small_runs import write_beir
 
 pytestmark = pytest.mark.slow
 RUNNER = "eval"
@@ -26,6 +28,9 @@ def prepare(folder):
   tiny_data.write(folder / "data")
   senteval_checkout.write(folder / "SentEval", folder / "data")
   (folder / "pairs.tsv").write_text("one\ttwo\nthree\tfour\n")
+  write_beir(folder / "beir")
+  queries = write_beir(folder / "twice") / "queries.jsonl"
+  queries.write_text(queries.read_text() + '{"_id": "q0", "text": "x"}\n')
   write_files(folder)
   save(folder)
 
@@ -100,6 +105,7 @@ def right(folder):
       "--senteval_tasks=STS12,STS14",
       *(f"--flow_folder={exp}/flow,{exp}/whitening-8,{exp}/sn", f"--cached_dir={folder}/cache"),
     ],
+    "beir": [f"--beir={folder}/beir", f"--flow_folder={exp}/whitening-8,{exp}/sn", f"--output={folder}/search"],
     "labels": [f"--predictions={folder}/labels.tsv", "--metric=auc", f"--output_dir={folder}/labels"],
   }
 
@@ -114,6 +120,18 @@ def rows(ran):
   """Returns {sentence: its embedding before low_dim, by the arguments that the calibrations were saved with}."""
   with np.load(ran[0] / "embeddings.npz") as archive:
     return dict(zip(archive["sentences"].tolist(), archive["rows"].astype(np.float64), strict=True))
+
+
+def test_scores_of_a_search(ran):
+  folder, found = ran
+  scores = read_json(folder / "search/results.json")["results"]["beir"]["test"]
+  task = load_beir(folder / "beir")
+  model = SentenceModel.load(folder / "exp/sn")
+  expected = evaluate_retrieval(model, task.documents, task.queries, task.qrels).mean
+  assert {name: scores["sn"][name] for name in expected} == {name: pytest.approx(expected[name]) for name in expected}
+  assert (folder / "search/beir/test_results.sn.trec.gz").exists() and (folder / "search/report.html").exists()
+  rows = [line.split()[:2] for line in found["beir"]["stdout"].splitlines()]
+  assert ["sn", f"{expected['ndcg@10']:.2f}"] in rows
 
 
 @pytest.mark.parametrize("name", ["STS-B", "SICK-R"])

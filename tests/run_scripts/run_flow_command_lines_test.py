@@ -23,6 +23,7 @@ from tests.run_scripts.results import (
   read_predictions,
   without_seconds,
 )
+from tests.runs.small_runs import write_beir
 
 pytestmark = pytest.mark.slow
 RUNNER = "flow"
@@ -36,6 +37,7 @@ def always(folder):
 def prepare(folder):
   """Writes the files that the command lines name."""
   data = tiny_data.write(folder / "data")
+  write_beir(folder / "beir")
   (folder / "file").write_text("")
   (folder / "empty").mkdir()
   configs = {
@@ -76,6 +78,7 @@ def right(folder):
     "recipe": [*stsb[:2], "--model=mini", "--recipe=fast", "--calibration=sn", "--exp_name=recipe"],
     "one pass": ["--task=STS-14", *stsb[1:], "--exp_name=one_pass"],
     "three passes": ["--task=STS-14", *stsb[1:], "--use_full_for_training", "--exp_name=three_passes"],
+    "beir": [f"--beir={folder}/beir", "--fit_queries", "--calibration=sn", "--exp_name=beir"],
     "auto": ["--task=STS-B", stsb[1], "--calibration=auto", "--exp_name=auto"],
     "characters": [*stsb[:2], "--calibration=sn,sn+characters-64,characters-64", "--exp_name=characters"],
     "no gold": ["--task=custom", f"--data_dir={folder}/pairs.tsv", "--calibration=sn", "--exp_name=no_gold"],

@@ -1,0 +1,51 @@
+"""Evaluation of models by the judged queries of a folder, beside BM25."""
+
+import contextlib
+from collections.abc import Mapping
+
+from bert_flow_tf.data.beir import RetrievalTask
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
+from bert_flow_tf.encoder.embeddings import Embeddings
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation.controls import BM25
+from bert_flow_tf.evaluation.retrieval import JudgedSearch
+from bert_flow_tf.evaluation.task_scores import WITHOUT_FLOW
+from bert_flow_tf.io.experiment import Stopwatch
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.report.record import TaskRecord, retrieval_record
+from bert_flow_tf.vectors.nearest import log_apart, search_embeddings
+from bert_flow_tf.vectors.retrieval import bm25_ranking
+
+
+def search_record(
+  task: RetrievalTask,
+  models: Mapping[str, SentenceModel],
+  embeddings: Embeddings,
+  watch: Stopwatch,
+  batch_size: int = 64,
+) -> TaskRecord:
+  """Returns the record of {method: model} and of BM25, if it is installed.
+
+  Args:
+    task: the search.
+    models: models of documents, of one encoder.
+    embeddings: of the documents.
+    watch: gets the seconds.
+    batch_size: see `SentenceModel.encode`.
+  """
+  judged = JudgedSearch(task.documents, task.queries, task.qrels)
+  with watch.timing("embedding"):
+    queries = models[WITHOUT_FLOW].encode_query(judged.queries, batch_size, calibrated=False)
+  rankings = {}
+  with watch.timing("evaluating"):
+    documents = embeddings.of(judged.documents)
+    for method, model in models.items():
+      of_queries = model.transform(queries, judged.queries, prompt_type=QUERY)
+      log_apart(model, of_queries)
+      of_documents = model.transform(documents, judged.documents, prompt_type=DOCUMENT)
+      scores, rows = search_embeddings(of_queries, of_documents, judged.depth)
+      rankings[method] = judged.ranking(rows, scores)
+    with contextlib.suppress(ConfigError):  # not installed, which the report says
+      rankings[BM25] = bm25_ranking(judged)
+    scored = {method: judged.measure(ranking) for method, ranking in rankings.items()}
+    return retrieval_record(task, scored, rankings)

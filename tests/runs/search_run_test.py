@@ -1,0 +1,158 @@
+"""Runs on a search with judgments: scores, gains, files and page, of `fit` and of `eval`."""
+
+import dataclasses
+import gzip
+import html
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from bert_flow_tf import SentenceModel, evaluate_retrieval
+from bert_flow_tf.calibration.names import parse_calibrations
+from bert_flow_tf.data.beir import BeirSettings, load_beir
+from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
+from bert_flow_tf.data.tasks import DataSettings
+from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.evaluation.retrieval import MEASURES, score_rankings
+from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
+from bert_flow_tf.report.page import draw_page
+from bert_flow_tf.runs.eval_run import evaluate_models
+from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
+from bert_flow_tf.runs.run_folder import print_results
+from bert_flow_tf.training.strategies import make_strategy
+from tests.runs.small_runs import write_beir
+from tests.testing import rejected
+
+
+def fit_on(folder, beir, *names, **settings):
+  """Returns a run on a folder in BEIR's layout that has fitted and evaluated calibrations, and its result."""
+  asked = BeirSettings(beir=str(beir), **settings)
+  task, corpus = load_task_and_corpus(DataSettings(), CorpusSettings(), asked)
+  of_run = FlowRunSettings(beir=asked, output=OutputSettings(output=str(folder)))
+  model = SentenceModel.from_pretrained("static:mini")
+  run = FlowRun(model, of_run, parse_calibrations(names), task, corpus, make_strategy())
+  run.check()
+  run.fit()
+  return run, run.evaluate({"command": "bert-flow fit"})[0]
+
+
+@pytest.fixture(scope="module")
+def beir(tmp_path_factory):
+  return write_beir(tmp_path_factory.mktemp("beir") / "mine")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory, beir):
+  """Returns the folder of a run, the run and its result."""
+  folder = tmp_path_factory.mktemp("run")
+  return folder, *fit_on(folder, beir, "mean", "whitening-8")
+
+
+def test_scores_are_those_of_the_saved_models(fitted, beir):
+  folder, _, result = fitted
+  task = load_beir(beir)
+  results = json.loads((folder / "results.json").read_text())
+  assert results["task"] == "mine" and list(results["results"]["test"]) == ["without_flow", "mean", "whitening-8"]
+  for method, scores in results["results"]["test"].items():
+    model = SentenceModel.from_pretrained("static:mini")
+    if method != "without_flow":
+      model = SentenceModel.load(folder / method)
+    expected = evaluate_retrieval(model, task.documents, task.queries, task.qrels)
+    np.testing.assert_allclose([scores[measure] for measure in MEASURES], list(expected.mean.values()), atol=1e-6)
+    assert scores["queries"] == 20 and scores["documents"] == 24
+    if method != "without_flow":
+      gain = result.gains["test"][method]
+      first = evaluate_retrieval(SentenceModel.from_pretrained("static:mini"), task.documents, task.queries, task.qrels)
+      differences = expected.values["ndcg@10"] - first.values["ndcg@10"]
+      assert gain["gain"] == pytest.approx(differences.mean()) and gain["pairs"] == 20
+      assert gain["low"] <= gain["gain"] <= gain["high"] and gain["over"] == "without_flow"
+
+
+def test_runs_of_trec_have_the_scores(fitted, beir):
+  folder, _, result = fitted
+  qrels = load_beir(beir).qrels
+  for method, scores in result.scores["test"].items():
+    found = {}
+    for line in gzip.decompress((folder / f"test_results.{method}.trec.gz").read_bytes()).decode().splitlines():
+      query, q0, document, rank, score, name = line.split(" ")
+      found.setdefault(query, []).append((-float(score), document))
+      assert (q0, int(rank), name) == ("Q0", len(found[query]), "bert_flow")
+    rankings = {}
+    for query, documents in found.items():
+      documents.sort(key=lambda found: found[1], reverse=True)  # trec_eval's order of equal scores
+      rankings[query] = [document for _, document in sorted(documents, key=lambda found: found[0])]
+    measured = score_rankings(rankings, qrels).mean
+    assert measured == {measure: pytest.approx(scores[measure]) for measure in MEASURES}, method
+
+
+def test_bm25_stands_beside(fitted, capsys):
+  pytest.importorskip("bm25s", reason="bm25s is not installed: it is the extra search")
+  folder, run, result = fitted
+  assert (folder / "test_results.BM25.trec.gz").exists()
+  assert result.gains_over_match["test"].keys() == {"without_flow", "mean", "whitening-8"}
+  bm25 = result.controls["test"]["BM25"]["ndcg@10"]
+  gain = result.gains_over_match["test"]["mean"]["gain"]
+  assert gain == pytest.approx(result.scores["test"]["mean"]["ndcg@10"] - bm25)
+  print_results([result], run.watch.seconds, folder / "report.html")
+  printed = capsys.readouterr().out
+  assert re.search(rf"^BM25 +{bm25:.2f} ", printed, re.MULTILINE)
+  assert re.search(r"^over BM25 on test by the encoder: [+-]", printed, re.MULTILINE)
+  assert re.search(r"^gain in nDCG@10 on test by mean: [+-].*95% interval", printed, re.MULTILINE)
+
+
+def test_the_page_is_drawn_from_the_folder(fitted):
+  folder, _, result = fitted
+  text = (folder / "report.html").read_text()
+  draw_page(folder)
+  assert (folder / "report.html").read_text() == text
+  shown = html.unescape(text)
+  for name in ("test, 20 queries", "nDCG@10", "recall@100", "whitening-8", "20 judged queries and 24 documents"):
+    assert name in shown, name
+  assert f"{result.scores['test']['mean']['map']:.2f}" in text
+
+
+def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch):
+  monkeypatch.setitem(sys.modules, "bm25s", None)
+  (tmp_path / "test_results.old.trec.gz").write_text("of an earlier run")
+  _, result = fit_on(tmp_path, beir, "mean")
+  assert not result.controls and not result.gains_over_match and result.gains["test"]["mean"]["pairs"] == 20
+  assert sorted(path.name for path in tmp_path.glob("*.gz")) == [
+    "test_results.mean.trec.gz",
+    "test_results.without_flow.trec.gz",
+  ]
+  assert "pip install 'bert-flow-tf[search]'" in html.unescape((tmp_path / "report.html").read_text())
+
+
+def test_eval_has_the_scores_of_fit(fitted, beir):
+  folder, _, result = fitted
+  models = {"without_flow": SentenceModel.from_pretrained("static:mini")}
+  models |= {name: SentenceModel.load(folder / name) for name in ("mean", "whitening-8")}
+  (record,) = evaluate_models(models, [load_beir(beir)], Stopwatch(), 64, None)
+  for method, scores in result.scores["test"].items():
+    for measure in MEASURES:
+      assert record.result.scores["test"][method][measure] == pytest.approx(scores[measure], abs=1e-6)
+
+
+def test_queries_of_the_folder(tmp_path, beir):
+  run, result = fit_on(tmp_path, beir, "mean", fit_queries=True)
+  assert json.loads((tmp_path / "results.json").read_text())["fitted_on"]["queries"] == 24
+  assert run.calibrated["mean"].calibration.query_shift is not None
+  assert result.scores["test"]["mean"]["queries"] == 20
+
+
+def test_names_of_experiments():
+  plain = FlowRunSettings(beir=BeirSettings(beir="mine"))
+  names = {plain.name("mine"), FlowRunSettings().name("mine")}
+  for change in ({"split": "dev"}, {"fit_queries": True}, {"beir": "other/mine"}):
+    names.add(dataclasses.replace(plain, beir=dataclasses.replace(plain.beir, **change)).name("mine"))
+  assert len(names) == 5
+
+
+def test_a_folder_of_another_search_is_kept(fitted, tmp_path, beir):
+  folder, *_ = fitted
+  other = write_beir(tmp_path / "other")
+  with rejected(ConfigError, "exp_name", match="has results of mine"):
+    fit_on(folder, other, "mean")
