@@ -2,17 +2,20 @@
 
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from absl import logging
 
-from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import as_array, check_counts, check_rows
 from bert_flow_tf.io.files import Json, check_path, owned, replaced_folder, writing
 from bert_flow_tf.progress import Progress, counted, either_name
+from bert_flow_tf.vectors.bm25 import Bm25, WordCounts, search_both
 from bert_flow_tf.vectors.index_folder import INDEX, IndexFolder, key_of
 from bert_flow_tf.vectors.inverted_lists import InvertedLists
 from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
@@ -39,28 +42,43 @@ class SentenceIndex:
     recall: share of the ten nearest embeddings that a search finds, measured on 1,000 of them by exact cosines.
   """
 
-  def __init__(self, rows: UnitRows, lists: InvertedLists, embedder: Json | None) -> None:
+  def __init__(
+    self, rows: UnitRows, lists: InvertedLists, embedder: Json | None, word_counts: Sequence[WordCounts] | None = None
+  ) -> None:
     self._rows, self._lists, self._embedder = rows, lists, embedder
+    self._bm25 = None
+    if word_counts is not None:
+      self._bm25 = Bm25(word_counts)
 
   @classmethod
   @either_name
   def build(
-    cls, embeddings: npt.ArrayLike, model: "SentenceModel | None" = None, *, show_progress_bar: bool = False
+    cls,
+    embeddings: npt.ArrayLike,
+    model: "SentenceModel | None" = None,
+    *,
+    texts: Texts | None = None,
+    show_progress_bar: bool = False,
   ) -> "SentenceIndex":
     """Returns an index of embeddings.
 
     Args:
       embeddings: n embeddings, [n, dim]; the index keeps the array.
       model: the model that gave them, which a search must have, too; None for any model.
+      texts: the n texts, for `search(model, queries, index, hybrid="bm25")`; the index keeps the counts of their words.
       show_progress_bar: see `search_embeddings`.
 
     Raises:
       CalibrationError: embeddings are not [n, dim] of finite numbers.
-      ConfigError: FAISS is not installed, or there is no embedding.
+      ConfigError: FAISS is not installed, or bm25s for texts; or there is no embedding.
+      DataError: texts are not n str.
     """
     array = check_rows(embeddings)
     if not len(array):
       raise ConfigError("embeddings: 0 rows; expected at least one", argument="embeddings")
+    word_counts = None
+    if texts is not None:
+      word_counts = [_word_counts(texts, len(array))]
     rows = UnitRows([array], array.shape[1])
     lists = InvertedLists.train(rows)
     lists.add_all(rows, show_progress_bar=show_progress_bar)
@@ -68,7 +86,7 @@ class SentenceIndex:
     embedder = None
     if model is not None:
       embedder = embedder_values(model)
-    index = cls(rows, lists, embedder)
+    index = cls(rows, lists, embedder, word_counts)
     index.log()
     return index
 
@@ -86,27 +104,44 @@ class SentenceIndex:
     size = counted(len(self), "vector", ",")
     logging.info("index of %s: %s, recall %.1f %% of 10 nearest, measured", size, read, 100 * self.recall)
 
-  def add(self, embeddings: npt.ArrayLike) -> None:
+  def add(self, embeddings: npt.ArrayLike, texts: Texts | None = None) -> None:
     """Adds embeddings [m, dim], which get the next rows, and measures recall again.
+
+    Args:
+      embeddings: m embeddings.
+      texts: their texts, for an index that has texts; None for one that has none.
 
     Raises:
       CalibrationError: embeddings are not [m, dim] of finite numbers.
+      ConfigError: the index has texts and there are none, or the other way round.
+      DataError: texts are not m str.
     """
     array = check_rows(embeddings, self._rows.dim)
+    if (texts is None) != (self._bm25 is None):
+      found = "missing, and the index has texts" if texts is None else "given, and the index was built without texts"
+      raise ConfigError(f"texts: {found}; expected texts of all embeddings, or of none", argument="texts")
+    if texts is not None and self._bm25 is not None:
+      self._bm25 = Bm25([*self._bm25.parts, _word_counts(texts, len(array))])
     self._lists.add_all(UnitRows([array], self._rows.dim), first=len(self))
     self._rows = UnitRows([*self._rows.parts, array], self._rows.dim)
     self._lists.tune(self._rows)
 
-  def search(self, query_embeddings: npt.ArrayLike, top_k: int = 10) -> Neighbors:
+  def search(self, query_embeddings: npt.ArrayLike, top_k: int = 10, queries: Sequence[str] | None = None) -> Neighbors:
     """Returns the embeddings that are nearest to queries [m, dim], by exact cosines of those that the index finds.
+
+    Args:
+      query_embeddings: m embeddings, [m, dim]; [dim] is one.
+      top_k: number of neighbors of a query.
+      queries: the texts of the queries, for a search by BM25, too; see `hybrid` of `search`.
 
     Raises:
       CalibrationError: queries are not [m, dim] of finite numbers.
-      ConfigError: top_k is not positive.
+      ConfigError: top_k is not positive, or there are texts of queries and the index has none.
     """
     check_counts(top_k=top_k)
     array = np.atleast_2d(as_array(query_embeddings, "query_embeddings"))
-    return self._lists.search(checked_unit_rows(array, "query_embeddings", self._rows.dim), self._rows, top_k)
+    rows = checked_unit_rows(array, "query_embeddings", self._rows.dim)
+    return search_both(lambda k: self._lists.search(rows, self._rows, k), self._bm25, top_k, queries)
 
   def check_model(self, model: "SentenceModel") -> None:
     """Raises an EncoderError if the embeddings are of another model, as far as the index knows its model."""
@@ -173,6 +208,14 @@ class SentenceIndex:
       state.add_codes(parts[key_of(file)], lists)
     lists.probes, lists.recall = state.probes, state.recall
     return cls(UnitRows(vectors, state.dim), lists, state.embedder)
+
+
+def _word_counts(texts, count):
+  """Returns the counts of the words of so many texts."""
+  checked = check_sentences(texts, "texts")
+  if len(checked) != count:
+    raise DataError(f"texts: {len(checked)}, but {count} embeddings; expected a text of each", argument="texts")
+  return WordCounts.of_texts(checked)
 
 
 def index_vectors(folder: str, show_progress_bar: bool = True) -> SentenceIndex:
