@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import sparse
 
-from bert_flow_tf.errors import ConfigError, install_command
+from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.vectors.unit_rows import Neighbors
 
 BM25 = "bm25"
@@ -24,6 +24,7 @@ HYBRIDS = (BM25,)
 DEPTH, _RANK_CONSTANT = 100, 60
 # Defaults of bm25s.
 _K1, _B = 1.5, 0.75
+_MAX_COUNT = np.iinfo(np.uint16).max
 
 
 def check_hybrid(hybrid: str | None) -> None:
@@ -31,7 +32,7 @@ def check_hybrid(hybrid: str | None) -> None:
   if hybrid is None:
     return
   if hybrid not in HYBRIDS:
-    raise ConfigError(f"hybrid={hybrid}: expected {', '.join(HYBRIDS)}, or none", argument="hybrid")
+    raise ConfigError(f"hybrid={hybrid}: expected {', '.join(HYBRIDS)}; or leave it out", argument="hybrid")
   _import_bm25s()
 
 
@@ -59,7 +60,7 @@ class WordCounts:
     words: the distinct words.
     distinct: number of distinct words of each text, int32 [n].
     numbers: the distinct words of each text, as places in `words`, one text after the other, int32 [m].
-    counts: how often the text has each of them, int32 [m].
+    counts: how often the text has each of them, uint16 [m].
   """
 
   words: list[str]
@@ -70,14 +71,15 @@ class WordCounts:
   @classmethod
   def of_texts(cls, texts: Sequence[str]) -> "WordCounts":
     """Returns the counts of texts; a ConfigError if bm25s is not installed."""
-    numbers, vocabulary = _tokenized(list(texts))
-    lengths = np.fromiter(map(len, numbers), np.int64, len(numbers))
-    flat = np.fromiter(itertools.chain.from_iterable(numbers), np.int64, lengths.sum())
-    keys = np.repeat(np.arange(len(numbers)), lengths) << 32 | flat
+    found, vocabulary = _tokenized(list(texts))
+    lengths = np.fromiter(map(len, found), np.int64, len(found))
+    flat = np.fromiter(itertools.chain.from_iterable(found), np.int64, lengths.sum())
+    keys = np.repeat(np.arange(len(found)), lengths) << 32 | flat
     keys, counts = np.unique(keys, return_counts=True)
-    distinct = np.bincount(keys >> 32, minlength=len(numbers))
+    distinct = np.bincount(keys >> 32, minlength=len(found))
     words = sorted(vocabulary, key=vocabulary.__getitem__)
-    return cls(words, *(values.astype(np.int32) for values in (distinct, keys & 0xFFFFFFFF, counts)))
+    numbers = (keys & 0xFFFFFFFF).astype(np.int32)
+    return cls(words, distinct.astype(np.int32), numbers, np.minimum(counts, _MAX_COUNT).astype(np.uint16))
 
   def __len__(self) -> int:
     return len(self.distinct)
@@ -90,41 +92,52 @@ class WordCounts:
     return file.getvalue()
 
   @classmethod
+  def joined(cls, parts: Sequence["WordCounts"]) -> "WordCounts":
+    """Returns the counts of the texts of all parts, one after the other."""
+    vocabulary: dict[str, int] = {}
+    numbers = [np.empty(0, np.int32)]
+    for part in parts:
+      places = [vocabulary.setdefault(word, len(vocabulary)) for word in part.words]
+      numbers.append(np.array(places, np.int32)[part.numbers])
+    distinct, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("distinct", "counts"))
+    return cls(list(vocabulary), distinct, np.concatenate(numbers), counts)
+
+  @classmethod
   def of_bytes(cls, content: bytes) -> "WordCounts":
-    """Returns the counts of `to_bytes`."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-      words = arrays["words"].tobytes().decode().split("\n")
-      return cls(words, arrays["distinct"], arrays["numbers"], arrays["counts"])
+    """Returns the counts of `to_bytes`; a ValueError for other bytes."""
+    try:
+      with np.load(io.BytesIO(content)) as arrays:
+        words = arrays["words"].tobytes().decode().split("\n")
+        texts = cls(words, arrays["distinct"], arrays["numbers"], arrays["counts"])
+      is_whole = texts.distinct.sum() == len(texts.numbers) == len(texts.counts) and texts.distinct.min(initial=0) >= 0
+      is_whole &= bool(np.all((texts.numbers >= 0) & (texts.numbers < len(words))))
+    except Exception as error:  # a damaged file raises more kinds of error than NumPy documents
+      raise ValueError(f"no counts of words: {one_line(error)}") from error
+    if not is_whole:
+      raise ValueError("counts of words that do not belong together")
+    return texts
 
 
 class Bm25:
-  """BM25 of the texts of `parts`, one after the other, as bm25s computes it (Lucene's form, k1 = 1.5, b = .75)."""
+  """BM25 of the texts of some counts, as bm25s computes it (Lucene's form, k1 = 1.5, b = .75)."""
 
-  def __init__(self, parts: Sequence[WordCounts]) -> None:
-    self.parts = list(parts)
-    vocabulary: dict[str, int] = {}
-    numbers = [np.empty(0, np.int32)]
-    for part in self.parts:
-      places = [vocabulary.setdefault(word, len(vocabulary)) for word in part.words]
-      numbers.append(np.array(places, np.int32)[part.numbers])
-    columns = np.concatenate(numbers)
-    distinct = np.concatenate([part.distinct for part in self.parts])
-    counts = np.concatenate([part.counts for part in self.parts]).astype(np.float32)
-    n = len(distinct)
-    rows = np.repeat(np.arange(n, dtype=np.int32), distinct)
-    lengths = np.bincount(rows, counts, minlength=n)
+  def __init__(self, texts: WordCounts) -> None:
+    n = len(texts)
+    starts = np.concatenate([[0], np.cumsum(texts.distinct)])
+    counts = texts.counts.astype(np.float32)
+    lengths = np.diff(np.concatenate([[0], np.cumsum(texts.counts, dtype=np.int64)])[starts])
     # The length of each text, by that of an average one.
     norms = (_K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1))).astype(np.float32)
-    frequencies = np.bincount(columns, minlength=len(vocabulary))
-    inverse = np.log1p((n - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)
-    scores = inverse[columns] * counts / (norms[rows] + counts)
-    matrix = sparse.csc_matrix((scores, (rows, columns)), shape=(n, len(vocabulary)))
+    frequencies = np.bincount(texts.numbers, minlength=len(texts.words))
+    scores = np.log1p((n - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32)[texts.numbers]
+    scores *= counts
+    counts += np.repeat(norms, texts.distinct)
+    scores /= counts
+    matrix = sparse.csr_matrix((scores, texts.numbers, starts), shape=(n, len(texts.words))).tocsc()
     self._ranker = _import_bm25s().BM25(k1=_K1, b=_B)
     self._ranker.scores = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "num_docs": n}
-    self._ranker.vocab_dict, self._ranker.nonoccurrence_array = vocabulary, None
-
-  def __len__(self) -> int:
-    return self._ranker.scores["num_docs"]
+    self._ranker.vocab_dict = {word: number for number, word in enumerate(texts.words)}
+    self._ranker.nonoccurrence_array = None
 
   def search(self, queries: Sequence[str], depth: int = DEPTH) -> list[np.ndarray]:
     """Returns for each query the rows of at most `depth` texts that share a word with it, the best first, int64 [k].
@@ -150,17 +163,9 @@ class Bm25:
 def search_both(
   find: Callable[[int], Neighbors], bm25: Bm25 | None, top_k: int, queries: Sequence[str] | None
 ) -> Neighbors:
-  """Returns the rows that `find` finds as the nearest; with texts of the queries, fused with those by BM25.
-
-  A ConfigError if there is no `bm25` for them.
-  """
-  if queries is None:
+  """Returns the rows that `find` finds as the nearest; with texts of the queries, fused with those by BM25."""
+  if queries is None or bm25 is None:
     return find(top_k)
-  if bm25 is None:
-    message = (
-      f"hybrid={BM25}: the index has no words of its texts; build it with texts: SentenceIndex.build(embeddings, "
-    )
-    raise ConfigError(f"{message}texts=), or bert-flow index --hybrid={BM25}", argument="hybrid")
   return fused(find(max(top_k, DEPTH)), bm25.search(queries), top_k)
 
 

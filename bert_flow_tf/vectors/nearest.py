@@ -108,13 +108,13 @@ def search(
     log_apart(model, query_embeddings)
     bm25 = None
     if hybrid is not None:
-      bm25 = Bm25([WordCounts.of_texts(corpus_texts)])
+      bm25 = Bm25(WordCounts.of_texts(corpus_texts))
 
     def find(k):
       settings = (query_chunk_size, corpus_chunk_size, show_progress_bar)
       return search_embeddings(query_embeddings, corpus, k, *settings)
 
-    scores, rows = search_both(find, bm25, top_k, query_texts if bm25 else None)
+    scores, rows = search_both(find, bm25, top_k, query_texts)
     return Neighbors(scores, with_text[rows])
   elif hybrid is not None:
     raise ConfigError(f"hybrid={hybrid}: embeddings have no words; search(model, queries, texts) has", "hybrid")

@@ -43,19 +43,26 @@ def search_of_embeddings(
     return SentenceIndex.build(embeddings, texts=texts, show_progress_bar=True)
   bm25 = None
   if texts is not None:
-    bm25 = Bm25([WordCounts.of_texts(texts)])
+    bm25 = Bm25(WordCounts.of_texts(texts))
   return ExactSearch(UnitRows([embeddings], embeddings.shape[1], is_unit=True), bm25)
 
 
-def search_of_folder(vectors: VectorFolder, index: str, queries: int) -> ExactSearch | SentenceIndex:
+def search_of_folder(
+  vectors: VectorFolder, index: str, queries: int, hybrid: str | None = None
+) -> ExactSearch | SentenceIndex:
   """Returns the search for a number of queries in a folder, by its index if it has one and `index` allows it."""
   has_index = pathlib.Path(vectors.folder, INDEX).is_dir()
   if index == IVF or (index == AUTO and has_index and has_faiss()):
     loaded = SentenceIndex.load(vectors.folder)
     loaded.log()
+    if hybrid is not None:
+      loaded.check_words()
     return loaded
   rows = vectors.rows
   if takes_lists(index, float(queries) * len(rows) * rows.dim):
     logging.info("every pair is compared; an index is faster: bert-flow index %s", vectors.folder)
   vectors.check()
-  return ExactSearch(rows)
+  bm25 = None
+  if hybrid is not None:
+    bm25 = Bm25(WordCounts.joined([WordCounts.of_texts(file.texts()) for file in vectors.files]))
+  return ExactSearch(rows, bm25)

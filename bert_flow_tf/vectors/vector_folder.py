@@ -15,7 +15,7 @@ from bert_flow_tf.io import checksums, storage
 from bert_flow_tf.io.files import Json, check_path, read_json
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.manifest import MANIFEST, check_same_model, embedder_in, is_of_embed, read_manifest
-from bert_flow_tf.vectors.shards import EMBEDDED, IDS, UNREAD, ShardFolder
+from bert_flow_tf.vectors.shards import EMBEDDED, IDS, TEXTS, UNREAD, ShardFolder
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
 
@@ -148,6 +148,7 @@ def _files_of(folder, run, manifest):
     name = path.relative_to(folder).as_posix()
     known = [sums.get(path.name), sums.get(path.with_suffix(f".{IDS}").name)]
     known += [values.get("unread"), sums.get(path.with_suffix(f".{UNREAD}").name)]
+    known.append(sums.get(path.with_suffix(f".{TEXTS}").name))
     files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], *known))
     files[-1].check_shape()
   return files
