@@ -37,7 +37,9 @@ def define_flags() -> None:
 def use_saved_model() -> None:
   """Makes the folder of --saved_model the encoder of --model."""
   if FLAGS.saved_model is not None:
-    common_flags.reject(["model", "init_checkpoint"], "no use with saved_model, which is the encoder; leave one out")
+    common_flags.reject(
+      ["model", "init_checkpoint"], "has no use with saved_model, which is the encoder; leave one out"
+    )
     FLAGS.model = f"{SAVED_MODEL.prefix}{FLAGS.saved_model.removeprefix(SAVED_MODEL.prefix)}"
     FLAGS["model"].present += 1
 

@@ -8,7 +8,6 @@ bert-flow search corpus.jsonl --id_column=_id --queries=queries.jsonl --query_id
 """
 
 import collections
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -25,9 +24,10 @@ from absl import flags, logging
 
 from bert_flow_tf.corpus.job import JobSettings
 from bert_flow_tf.data.files.formats import kind_of
+from bert_flow_tf.data.files.given_columns import warn_of_unused_ids
 from bert_flow_tf.data.files.input_format import TEXT, TSV
 from bert_flow_tf.data.files.rows import read_sentences
-from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.bm25 import check_hybrid
@@ -45,8 +45,8 @@ FLAGS = flags.FLAGS
 TREC = "trec"
 # Name of the run in its last column.
 _RUN = "bert_flow"
-# {flag of the corpus: the same of the queries}
-_OF_QUERIES = {"column": "query_column", "id_column": "query_id_column", "header": "query_header"}
+# Flags of the corpus; those of the queries have a prefix.
+_COLUMNS, _OF_QUERIES = ("column", "id_column", "header"), "query_"
 
 
 def define_flags() -> None:
@@ -116,7 +116,7 @@ def check_flags() -> None:
   if streams:
     raise ConfigError("queries: standard input is the corpus already; expected another file", argument="queries")
   if FLAGS.queries is None:
-    common_flags.reject(list(_OF_QUERIES.values()), "needs a file of queries")
+    common_flags.reject([f"{_OF_QUERIES}{name}" for name in _COLUMNS], "needs a file of queries")
   if FLAGS.queries is None and not FLAGS.query:
     common_flags.reject(["output", "output_format"], "needs queries; what is found for typed ones is printed")
     if "-" in FLAGS.input:
@@ -128,33 +128,18 @@ def read_queries() -> list[tuple[str, str]]:
   path = FLAGS.queries
   if path is None:
     return [(str(number), query) for number, query in enumerate(FLAGS.query, 1)]
-  columns = {name: FLAGS[flag].value for name, flag in _OF_QUERIES.items()}
+  columns = {name: FLAGS[f"{_OF_QUERIES}{name}"].value for name in _COLUMNS}
   kind = None
   if kind_of(path) == TEXT and any(value is not None for value in columns.values()):
     kind = TSV
   settings = JobSettings(input=(path,), input_format=kind, max_record_bytes=FLAGS.max_record_bytes, **columns)
-  with _naming_queries():
-    queries = read_sentences([path], settings.format_of([path], hint="; --query_column names it"))
-    if FLAGS.query_id_column is not None:
-      check_ids((name for name, _ in queries), f"query_id_column={FLAGS.query_id_column}: {path}")
+  with naming("queries", instead_of="input"):
+    input_format = settings.format_of([path], _OF_QUERIES)
+    queries = read_sentences([path], input_format)
+  if FLAGS.query_id_column is not None:
+    check_ids((name for name, _ in queries), f"query_id_column={FLAGS.query_id_column}: {path}")
+  warn_of_unused_ids([path], input_format, "query_id_column")
   return queries
-
-
-@contextlib.contextmanager
-def _naming_queries() -> Iterator[None]:
-  """Puts the flags of the queries in place of the corpus's in errors of the block."""
-  try:
-    yield
-  except BertFlowError as error:
-    flag = {**_OF_QUERIES, "input": "queries", None: "queries"}.get(error.argument, error.argument)
-    message = str(error)
-    if error.argument is None:
-      message = f"queries: {message}"
-    elif error.argument in _OF_QUERIES:
-      message = re.sub(rf"\b{error.argument}(?==|:| has)", str(flag), message)
-    else:
-      message = message.replace("input", "queries", 1)
-    raise type(error)(message, flag) from error
 
 
 def check_ids(ids: Iterable[str], where: str) -> None:
@@ -215,7 +200,9 @@ def text_corpus(queries: list[str]) -> Corpus:
   paths = text_flags.input_files()
   # The settings' output_format is that of vectors.
   settings = common_flags.settings(JobSettings, output_format=JobSettings.output_format)
-  corpus = read_sentences(paths, settings.format_of(paths))
+  input_format = settings.format_of(paths)
+  corpus = read_sentences(paths, input_format)
+  warn_of_unused_ids(paths, input_format, "id_column")
   if FLAGS.id_column is not None:
     check_corpus_ids([name for name, _ in corpus], ", ".join(paths)[:200])
   sentences = [sentence for _, sentence in corpus]

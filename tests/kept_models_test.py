@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.low_dim import LowDim
+from bert_flow_tf.calibration.saving import calibration_sha256
 from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import embedder_of
@@ -60,6 +61,7 @@ FIT = [
   "man dog",
   "the dog a",
 ]
+QUERIES = ["b a", "cat cat", "a . b", "dog man b", "cats ."]
 ENCODES = ("encode", "encode_query", "encode_document")
 # Largest difference, relative to the largest value. A whitening of few sentences magnifies the rounding of batches.
 TOLERANCE = 1e-3
@@ -109,8 +111,8 @@ def place(tmp_path_factory):
   return folder
 
 
-def pretrained(name="tiny", fit=None, steps=None, **settings):
-  """Returns the way of `from_pretrained`, with a fit or further steps; `name` is in the folder, after a kind."""
+def pretrained(name="tiny", fit=None, steps=None, queries=None, **settings):
+  """Returns the way of `from_pretrained`, with a fit or steps; `name` is in the folder, after a kind."""
 
   def make(place):
     kind, _, path = name.rpartition(":")
@@ -121,7 +123,7 @@ def pretrained(name="tiny", fit=None, steps=None, **settings):
       model = SentenceModel(model.encoder, steps, **model.identity.settings.model_arguments())
     if fit is not None:
       epochs = {"num_train_epochs": 1, "train_batch_size": 4} if "flow" in fit else {}
-      model.fit(FIT, fit or None, show_progress=False, **epochs)
+      model.fit(FIT, fit or None, queries=queries, show_progress=False, **epochs)
     return model
 
   return make
@@ -216,6 +218,13 @@ MAKERS = {
   "steps, fitted": pretrained(steps=[Clip(), Normalize()], fit="sn"),
   "low_dim, fitted": pretrained(low_dim=2, fit="sn"),
   "with_calibration": lambda place: pretrained(fit="sn")(place).with_calibration([Normalize(), LowDim(4)]),
+  "queries": pretrained(fit="whitening-6", queries=QUERIES),
+  "queries, flow, steps": pretrained(fit="flow+characters-16", queries=QUERIES, low_dim=2),
+  "queries, declared": pretrained("declared", fit="sn", queries=QUERIES),
+  "queries, prompts": pretrained(query_prompt="dog b ", fit="flow", queries=QUERIES),
+  "queries, SavedModel": pretrained("saved_model:vectors", fit="soft-whitening", queries=QUERIES),
+  "for_queries": lambda place: pretrained("declared", fit="sn", queries=QUERIES)(place).for_queries(),
+  "declared, no prompts": pretrained("declared", prompt=""),
   "for_documents": lambda place: pretrained("declared", fit="sn")(place).for_documents(),
   "load": loaded(),
   "load of another encoder": loaded("other"),
@@ -238,6 +247,8 @@ def vectors_of(model):
 def by_save(model, folder):
   """SentenceModel.save and load."""
   model.save(folder / "model")
+  if model.steps_checksum is not None:
+    assert calibration_sha256(folder / "model") == model.steps_checksum
   return vectors_of(SentenceModel.load(folder / "model"))
 
 
@@ -263,8 +274,11 @@ def by_keras(model, folder, ending):
 def by_export(model, folder):
   """A SavedModel for TF Serving."""
   place = export_model(model, folder / "export")
-  answer = tf.saved_model.load(str(place)).signatures["serving_default"](text=tf.constant(TEXTS))
-  return {"encode": answer["embedding"].numpy()}
+  signatures, found = tf.saved_model.load(str(place)).signatures, {}
+  for method, name in zip(ENCODES, ("serving_default", "embed_query", "embed_document"), strict=True):
+    if name in signatures:
+      found[method] = signatures[name](text=tf.constant(TEXTS))["embedding"].numpy()
+  return found
 
 
 def by_embed(model, folder):
@@ -293,8 +307,9 @@ def by_index(model, folder):
   index = SentenceIndex.load(folder / "index")
   index.check_model(model)
   index.check_model(SentenceModel.load(folder / "model"))
+  others = SentenceModel(model.encoder, [Normalize(), Clip(), Clip()], **model.identity.settings.model_arguments())
   with pytest.raises(EncoderError):
-    index.check_model(model.with_calibration([Normalize(), Clip(), Clip()]))
+    index.check_model(others)
   scores, _ = index.search(vectors, top_k=1)
   np.testing.assert_allclose(scores[np.abs(vectors).max(axis=1) > 0, 0], 1, atol=1e-3)
   return {}
@@ -319,8 +334,11 @@ def by_adapter(model, folder):
 
 def by_function(model, folder):
   """A function in a graph of the user's."""
-  embed = tf.function(model.as_function(), [tf.TensorSpec([None], tf.string)])
-  return {"encode": embed(tf.constant(TEXTS)).numpy()}
+  found = {}
+  for method, of_role in (("encode", model), ("encode_query", model.for_queries())):
+    embed = tf.function(of_role.as_function(), [tf.TensorSpec([None], tf.string)])
+    found[method] = embed(tf.constant(TEXTS)).numpy()
+  return found
 
 
 KEEPERS = {
@@ -353,6 +371,7 @@ SENTENCES = {
   "words, fitted": _OF_KIND["words"],
   "SavedModel, fitted": _OF_KIND["SavedModel"],
   "recipe fast": _OF_KIND["static"],
+  "queries, SavedModel": _OF_KIND["SavedModel"],
   "int8, fitted": _OF_KIND["int8"],
   "load of another precision": _OF_KIND["bfloat16"],
   "trained": dict.fromkeys(("save", "embed", "beam", "index"), "its weights were trained"),

@@ -1,6 +1,8 @@
 """Models that a released version saved: they give the vectors of the release, or are rejected by its name."""
 
+import importlib.util
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ from bert_flow_tf import SentenceModel
 from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
 from bert_flow_tf.corpus import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.models import embedder_of
-from bert_flow_tf.errors import CalibrationError, EncoderError
+from bert_flow_tf.errors import CalibrationError, ConfigError, EncoderError
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
 from tests.testing import REPO, edit_json, rejected
@@ -45,18 +48,54 @@ def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
   np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=tolerance)
 
 
+def embed_as_release(model, calibration_folder, output):
+  """Embeds the texts of a.txt beside the output, with a manifest as releases before 0.3 wrote it; returns the job."""
+  settings = JobSettings(input=(str(output.parent / "a.txt"),), output_dir=str(output))
+  EmbeddingJob(settings).run(embedder_of(model, str(calibration_folder)))
+  path = output / "manifest.json"
+  values = json.loads(path.read_text())["settings"]
+  embedder = values["embedder"] | {"calibration_sha256": file_sha256(calibration_folder)}
+  edit_json(path, settings=values | {"embedder": embedder}, sha256=None)
+  return EmbeddingJob(settings)
+
+
+def test_vectors_of_a_release_join_those_of_today(bert, tmp_path):
+  """In a folder of both, in a comparison, in an index, and where the run is resumed, while the calibration is there."""
+  folder = tmp_path / "whitening"
+  shutil.copytree(REPO / "tests/golden/models/0.1.0/whitening-6", folder)
+  model = SentenceModel.load(folder, model=str(bert))
+  (tmp_path / "both").mkdir()
+  (tmp_path / "both/a.txt").write_text("a man\na dog\n")
+  job = embed_as_release(model, folder, tmp_path / "both/old")
+  today = JobSettings(input=(str(tmp_path / "both/a.txt"),), output_dir=str(tmp_path / "both/new"))
+  EmbeddingJob(today).run(embedder_of(model, str(folder)))
+  vectors, *each = (VectorFolder.open(str(tmp_path / path)) for path in ("both", "both/old", "both/new"))
+  assert [vectors.id_of(row) for row in range(4)] == ["new/1", "new/2", "old/1", "old/2"]
+  each[0].check_against(each[1])
+  each[1].check_against(each[0])
+  if importlib.util.find_spec("faiss"):
+    index_vectors(str(tmp_path / "both/old"), show_progress_bar=False)
+    SentenceIndex.load(str(tmp_path / "both/old")).check_model(model)
+  with rejected(ConfigError, "output_dir", match="calibration_sha256"):
+    job.run(
+      embedder_of(SentenceModel.load(REPO / "tests/golden/models/0.2.0/whitening-6", model=str(bert)), str(folder))
+    )
+  assert job.run(embedder_of(model, str(folder))).records == 0
+  if importlib.util.find_spec("faiss"):  # the resumed run wrote today's manifest
+    SentenceIndex.load(str(tmp_path / "both/old")).check_model(model)
+  embed_as_release(model, folder, tmp_path / "both/old")
+  shutil.rmtree(folder)
+  with rejected(ConfigError, "vectors", match="different encoders or calibrations .calibration_sha256"):
+    VectorFolder.open(str(tmp_path / "both"))
+
+
 def test_vectors_of_a_release_are_of_the_saved_model(bert, tmp_path):
   """Releases wrote the checksum of the calibration's file, whose form has changed, into the manifest."""
   folder = REPO / "tests/golden/models/0.1.0/whitening-6"
   model = SentenceModel.load(folder, model=str(bert))
   assert file_sha256(folder) != calibration_sha256(folder) == model.steps_checksum
   (tmp_path / "a.txt").write_text("a man\na dog\n")
-  settings = JobSettings(input=(str(tmp_path / "a.txt"),), output_dir=str(tmp_path / "vectors"))
-  EmbeddingJob(settings).run(embedder_of(model, str(folder)))
-  path = tmp_path / "vectors/manifest.json"
-  values = json.loads(path.read_text())["settings"]
-  embedder = values["embedder"] | {"calibration_sha256": file_sha256(folder)}
-  edit_json(path, settings=values | {"embedder": embedder}, sha256=None)
+  embed_as_release(model, folder, tmp_path / "vectors")
   vectors = VectorFolder.open(str(tmp_path / "vectors"))
   found = load_model_of(vectors).encode(["a dog"])
   np.testing.assert_allclose(found / np.linalg.norm(found), vectors.rows.take(np.array([1])), atol=1e-3)

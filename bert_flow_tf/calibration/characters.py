@@ -115,7 +115,9 @@ class Characters(Step, methods=(CHARACTERS,)):
 
   def contents(self) -> Contents:
     """Returns the dimensions, and the checksum of the table."""
-    return {"method": CHARACTERS, "dim": self.dim, "table_sha256": self._table.checksum}, {}
+    # A saved step that no model has bound yet knows the checksum alone.
+    checksum = self._table_sha256 if self._encoder is None else self._table.checksum
+    return {"method": CHARACTERS, "dim": self.dim, "table_sha256": checksum}, {}
 
   @classmethod
   def restore(cls, settings: Json, arrays: Mapping[str, np.ndarray]) -> Characters:

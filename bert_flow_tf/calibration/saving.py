@@ -14,6 +14,7 @@ from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step, display_name
 from bert_flow_tf.encoder.identity import RECIPE
 from bert_flow_tf.errors import CalibrationError, ConfigError
+from bert_flow_tf.flow.glow import INITIALIZED
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.files import Json
 
@@ -105,26 +106,41 @@ def calibration_sha256(folder: str | os.PathLike) -> str:
   It is that of the loaded steps, whichever release saved them.
   """
   steps, *_ = load_steps(folder)
-  return _sha256(*_contents_of_file(steps))
+  return _sha256_of(steps)
 
 
 def file_sha256(folder: str | os.PathLike) -> str:
   """Returns `calibration_sha256` as releases before 0.3 had it, of the form of the file, which releases change."""
   with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
-    return _sha256(settings, arrays)
+    return _sha256({**settings, "encoder": None}, arrays)
 
 
 def steps_sha256(steps: Sequence[Step]) -> str | None:
   """Returns the `calibration_sha256` that a folder with these steps would have; None for no steps."""
   if not steps:
     return None
-  return _sha256(*_contents_of_file(steps))
+  return _sha256_of(steps)
+
+
+def _sha256_of(steps):
+  settings, arrays = _contents_of_file(steps)
+  return _sha256({**_deciding(settings), "encoder": None}, arrays)
+
+
+def _deciding(settings):
+  """Returns settings without what decides no embedding: whether a flow was fitted, or loaded from the original's."""
+  values = dict(settings)
+  if values.get("state"):
+    values["state"] = INITIALIZED
+  if "parts" in values:
+    values["parts"] = list(map(_deciding, values["parts"]))
+  return values
 
 
 def _sha256(settings, arrays):
   """Returns the hexadecimal SHA-256 of the contents of a file."""
   # Settings first, then every array with its name, type and shape, in the order of the names.
-  total = hashlib.sha256(json.dumps({**settings, "encoder": None}, sort_keys=True).encode())
+  total = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
   for name in sorted(arrays):
     array = np.ascontiguousarray(arrays[name])
     total.update(f"{name} {array.dtype.str} {array.shape}".encode())

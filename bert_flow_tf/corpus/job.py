@@ -8,7 +8,7 @@ from absl import logging
 from bert_flow_tf.corpus.embedding import Embedder, pending, run_streaming
 from bert_flow_tf.corpus.resume import Manifest
 from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, find_inputs, repeated_ids
-from bert_flow_tf.data.files.given_columns import common_kind, corpus_format
+from bert_flow_tf.data.files.given_columns import common_kind, corpus_format, warn_of_unused_ids
 from bert_flow_tf.data.files.input_format import (
   BAD,
   CSV,
@@ -30,9 +30,6 @@ from bert_flow_tf.io.settings import Settings, setting
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors import shards
 from bert_flow_tf.vectors.shards import ShardFolder
-
-# End of an error about a file whose column of sentences is not found.
-_HINT = "; --column names it, or --input_format=text takes lines"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,10 +86,10 @@ class JobSettings(Settings):
     if self.beam_options and self.runner is None:
       raise ConfigError("beam_options without a runner; they are options of Apache Beam", argument="beam_options")
 
-  def format_of(self, paths: Sequence[str], hint: str = _HINT) -> InputFormat:
+  def format_of(self, paths: Sequence[str], prefix: str = "") -> InputFormat:
     """Returns the format of the input files; a ConfigError if settings contradict each other or the files' names.
 
-    `hint` is the end of an error about a file whose column of sentences is not found.
+    `prefix`: beginning of the names of their arguments, query_ for files of queries.
     """
     # A text with a column is a TSV.
     kind = self.input_format or common_kind(paths)
@@ -106,11 +103,17 @@ class JobSettings(Settings):
       unused = []
     for name in unused:
       if getattr(self, name) is not None:
-        raise ConfigError(f"{name} has no meaning for {kind} files; leave it out", argument=name)
+        argument = f"{prefix}{name}"
+        raise ConfigError(f"{argument} has no meaning for {kind} files; leave it out", argument=argument)
     if kind == PARQUET:
       import_parquet("input")
     if self.column is None and kind == TFRECORD:
-      raise ConfigError("column is missing; expected the sentence's feature in the tfrecord files", argument="column")
+      argument = f"{prefix}column"
+      message = f"{argument} is missing; expected the sentence's feature in the tfrecord files"
+      raise ConfigError(message, argument=argument)
+    hint = f"; --{prefix}column names it"
+    if not prefix:
+      hint += ", or --input_format=text takes lines"
     return corpus_format(
       paths,
       kind=kind,
@@ -121,6 +124,7 @@ class JobSettings(Settings):
       max_bytes=self.max_record_bytes,
       whole_lines=self.input_format == TEXT,
       hint=hint,
+      prefix=prefix,
     )
 
 
@@ -169,6 +173,7 @@ class EmbeddingJob:
       message = f"input={streams[0]}: standard input has no use with runner, whose workers read files"
       raise ConfigError(message, argument="input")
     self._format = settings.format_of(self._paths)
+    warn_of_unused_ids(self._paths, self._format, "id_column")
 
   def run(self, embedder: Embedder, batch_size: int = 64, about: Mapping[str, object] | None = None) -> Result:
     """Embeds all records that earlier runs in the folder have not embedded; `about` is added to the manifest."""

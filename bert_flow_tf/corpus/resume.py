@@ -12,7 +12,7 @@ from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files, storage
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.io.settings import differences
-from bert_flow_tf.vectors.manifest import FORMAT_VERSION, MANIFEST, with_names
+from bert_flow_tf.vectors.manifest import FORMAT_VERSION, MANIFEST, with_names, with_sha256_of_values
 from bert_flow_tf.vectors.shards import read_sealed, write_sealed
 
 PLAN = "index.json"
@@ -37,7 +37,10 @@ class Manifest:
       return False
     if manifest.get("format_version") != FORMAT_VERSION or not isinstance(manifest.get("settings"), dict):
       self._reject(f"holds a {MANIFEST} of another program or version")
-    differing = with_names(differences(manifest["settings"], self._settings), manifest, self._about)
+    before = manifest["settings"]
+    if isinstance(before.get("embedder"), dict):
+      before = {**before, "embedder": with_sha256_of_values(before["embedder"], manifest, self._about)}
+    differing = with_names(differences(before, self._settings), manifest, self._about)
     if differing:
       is_version = any(".versions" in difference for difference in differing)
       mend = "install the earlier version to resume, or " if is_version else ""

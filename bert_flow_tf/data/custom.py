@@ -9,7 +9,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.files.formats import EXPECTED, PAIR, SCORE, SENTENCE, Format, find_format, is_score, read_number
-from bert_flow_tf.data.files.given_columns import given_format
+from bert_flow_tf.data.files.given_columns import check_distinct, given_format
 from bert_flow_tf.data.files.input_format import EMBED, MAX_RECORD_BYTES, SKIP
 from bert_flow_tf.data.files.rows import Records, log_without_text, opened_whole, records_of
 from bert_flow_tf.data.files.source import FileSource, shown_names
@@ -67,7 +67,10 @@ def read_custom_pairs(
       found = _found_format(source, header, max_bytes, hint)
     empty = SKIP if SENTENCE in found.roles else EMBED
     columns = [found.roles[role] for role in (SENTENCE, *PAIR, SCORE) if role in found.roles]
-    records = records_of(source, found.reading(empty, max_bytes), columns, found.quoted, keep_empty=True)
+    input_format = found.reading(empty, max_bytes)
+    records = records_of(
+      source, input_format, columns, found.quoted, keep_empty=True, pairs=SENTENCE not in found.roles
+    )
   if SENTENCE in found.roles:
     sentences = [text for (text,) in records.texts if text.strip()]
     log_without_text(name, len(records.texts) - len(sentences))
@@ -85,9 +88,10 @@ def read_custom_pairs(
 def _roles_of(names: Sequence[str]) -> dict[str, str]:
   """Returns {role: column} of the columns that were given."""
   roles = _ROLES.get(len(names))
-  if roles is None or len(set(names)) < len(names):
+  if roles is None:
     expected = "expected a sentence, two sentences, or two and their score, as in question1,question2,is_duplicate"
     raise ConfigError(f"columns={','.join(names)}: {expected}", argument="columns")
+  check_distinct("columns", names)
   return dict(zip(roles, names, strict=True))
 
 
@@ -104,12 +108,10 @@ def _found_format(source: FileSource, header: bool | None, max_bytes: int, hint:
 
 
 def with_text(pairs: SentencePairs, path: str) -> SentencePairs:
-  """Returns the pairs of which both sentences have text; warns of the number of others."""
+  """Returns the pairs of which both sentences have text, at least one; warns of the number of others."""
   has_text = [bool(a.strip() and b.strip()) for a, b in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
   if all(has_text):
     return pairs
-  if not any(has_text):
-    raise DataError(f"{path}: a sentence of each pair is empty; expected pairs of two sentences")
   count = counted(has_text.count(False), "pair")
   logging.warning("%s: %s with an empty sentence left out", path, count)
   return pairs.take(np.flatnonzero(has_text))

@@ -135,6 +135,7 @@ def read_queries(
   kind = kind_of(path)
   if kind == TEXT and column is not None:
     kind = TSV
-  with naming("queries", "input"), naming("query_column", "column"):
-    found = corpus_format([path], kind=kind, column=column, max_bytes=max_record_bytes, hint="; query_column names it")
+  with naming("queries", "input"):
+    hint = "; --query_column names it"
+    found = corpus_format([path], kind=kind, column=column, max_bytes=max_record_bytes, hint=hint, prefix="query_")
     return tuple(text for _, text in read_sentences([path], found))

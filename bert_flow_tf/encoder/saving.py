@@ -34,7 +34,8 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
 
   The pooling, length, prompts and number of dimensions that a folder of sentence-transformers declares are declared
   again. Settings of the tokenizer and hidden_act are part of the folder, also as they were given when it was loaded. A
-  given precision, prompt, truncate_dim or token_weights is not: a warning names them.
+  given precision, prompt, truncate_dim or token_weights is not: a warning names them. The pooling and the length that a
+  `SentenceModel` was given are the model's, which `SentenceModel.save` keeps.
   """
   encoder.check_has_transformer("be saved")
   folder = check_path(folder, "folder").resolve()
@@ -80,7 +81,8 @@ def _unsaved(encoder):
   """Returns the settings of an encoder that change embeddings and that its folder does not hold: ["prompt='a '"]."""
   declared, given = encoder.declared, encoder.settings
   values: dict[str, tuple[object, object]] = {  # of the encoder, and of its folder
-    "prompt": (encoder.prompt, declared.prompt),
+    # An empty one that was given turns the declared prompts of roles off, too.
+    "prompt": (encoder.prompt, None if given.prompt == "" and declared.prompts else declared.prompt),
     "truncate_dim": (encoder.truncate_dim or 0, declared.truncate_dim or 0),
     "precision": (given.precision, EncoderSettings.precision),
   }
@@ -91,7 +93,9 @@ def _unsaved(encoder):
   for role in (QUERY, DOCUMENT):
     prompt = getattr(given, f"{role}_prompt")
     if prompt is not None:
-      values[f"{role}_prompt"] = (prompt, declared.prompt_of(role))
+      # A given prompt takes the place of a declared one of documents.
+      is_declared = values["prompt"][0] == values["prompt"][1]
+      values[f"{role}_prompt"] = (prompt, declared.prompt_of(role) if is_declared else None)
   return [f"{name}={value!r}" for name, (value, of_folder) in values.items() if value != of_folder]
 
 

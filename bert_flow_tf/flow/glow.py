@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
   import tensorflow_probability as tfp
 
 # Values of the `state` weight: new, loaded from the original, initialized from data.
-_NEW, _LOADED, _INITIALIZED = range(3)
+_NEW, _LOADED, INITIALIZED = range(3)
 # The archive and its `method`: a flow is saved as the calibration that it is.
 _KIND, _METHOD = "calibration", "flow"
 
@@ -188,7 +188,7 @@ class Glow(FlowLayer):
   @property
   def initialized(self) -> bool:
     """True if `initialize` was called, also before the weights were saved."""
-    return self._read_state() == _INITIALIZED
+    return self._read_state() == INITIALIZED
 
   @property
   def needs_initialization(self) -> bool:
@@ -233,7 +233,7 @@ class Glow(FlowLayer):
     if not np.isfinite(self.chain[0].logs.numpy()).all():
       size = f"numbers up to {np.abs(rows).max():.3g}, too large for a flow in {self.dtype}"
       raise FlowError(f"embeddings: {size}; divide them by a constant", "embeddings")
-    self.state.assign(_INITIALIZED)
+    self.state.assign(INITIALIZED)
     constant = self.constant_dimensions
     if constant:
       message = "%d of %d embedding dimensions have no variance and keep scale 1: index %s"
@@ -304,8 +304,8 @@ class Glow(FlowLayer):
     if arguments.pop("method") != _METHOD or "shares" in arguments:
       raise FlowError("it is another calibration, or more than a flow; load it with load_calibration")
     state = arguments.pop("state")
-    if state not in (_NEW, _LOADED, _INITIALIZED):
-      raise FlowError(f"state is {state!r}, expected an integer from {_NEW} to {_INITIALIZED}")
+    if state not in (_NEW, _LOADED, INITIALIZED):
+      raise FlowError(f"state is {state!r}, expected an integer from {_NEW} to {INITIALIZED}")
     # A flow that is larger than its weights would take memory and time before it is rejected.
     config = FlowConfig.from_dict(arguments["config"])
     largest = max(size for array in arrays.values() for size in array.shape)

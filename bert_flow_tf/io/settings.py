@@ -101,7 +101,7 @@ def changed_values(*settings: "DataclassInstance") -> dict[str, object]:
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object], link: str = ", now ") -> list[str]:
-  """Returns the differences of two settings of JSON values: ["flow.depth 3, now 4"]; an absent value is None.
+  """Returns the differences of two settings of JSON values: ["flow.depth 3, now 4"]; an absent value is "none".
 
   `link`: what stands between the values, as " and " where neither is the earlier one.
   """
@@ -116,7 +116,7 @@ def differences(before: Mapping[str, object], now: Mapping[str, object], link: s
 
 
 def _short(value):
-  text = str(value)
+  text = "none" if value is None else str(value)
   if len(text) > _LONGEST:
     text = f"{text[:_SHOWN]}..."
   return text

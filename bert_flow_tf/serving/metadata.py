@@ -201,6 +201,10 @@ def _find_method(results: Json, name: str | None, values: Json) -> str:
   unlike = {method: differences(of_method, values) for method, of_method in results[MODELS].items()}
   # Of two that are as near, the one of the same name.
   method = min(unlike, key=lambda method: (len(unlike[method]), method_name(method) != name))
+  low_dim = results[MODELS][method].get("low_dim")
+  if unlike[method] and unlike[method] == differences({"low_dim": low_dim}, {}):
+    reason = f"its scores are of low_dim={low_dim}, which a calibration alone does not have"
+    raise DataError(f"{reason}; export the model with it")
   if unlike[method]:
     shown = "; ".join(unlike[method][:_SHOWN])
     raise DataError(f"its scores are of other models, of which {method_name(method)} is the nearest: {shown}")

@@ -67,6 +67,8 @@ class _FitRows(abc.ABC):
   @functools.cached_property
   def _query_rows(self):
     rows = self._embedded_queries()
+    if not len(rows):
+      raise CalibrationError("queries: empty; expected some 64, or None for texts without roles", "queries")
     if len(rows) < _FEW_QUERIES:
       message = "queries: %s; their mean is better known from some %d, which need no labels"
       logging.warning(message, counted(len(rows), "text"), 2 * _FEW_QUERIES)

@@ -48,7 +48,7 @@ def fit_files(
   if not work.is_dir():
     _check_absent(output)
   files = find_vector_files(vectors)
-  with naming("queries", "input"):
+  with naming("queries", "vectors"):
     query_files = find_vector_files(queries) if queries else []
   logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
   # A flow's checkpoints are in OUTPUT.fit until the calibration is saved.

@@ -21,7 +21,7 @@ from bert_flow_tf.vectors.kept_rows import first_similar
 from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
 from bert_flow_tf.vectors.unit_rows import CHUNK, UnitRows, cosines_of_pairs
 from bert_flow_tf.vectors.unread_keys import READ, UNKNOWN, unread_keys
-from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of
+from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of, is_calibrated
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 
 EQUAL, NEAR = "equal", "near"
@@ -148,9 +148,8 @@ def find_duplicates(
     raise ConfigError(f"against={against}: expected a number of rows, 0 to {len(rows)}", argument="against")
   if sentences is not None:
     keys = unread_keys(model, sentences)
-  return duplicates_of_rows(
-    rows, lowest, index, show_progress_bar, sentences, keys, against=against, allow_unrelated=allow_unrelated
-  )
+  arguments: Any = {"against": against, "allow_unrelated": allow_unrelated, "calibrated": is_calibrated(model)}
+  return duplicates_of_rows(rows, lowest, index, show_progress_bar, sentences, keys, **arguments)
 
 
 def _embedded(model, texts, batch_size, show_progress_bar):
@@ -175,8 +174,12 @@ def duplicates_of_rows(
   *,
   against: int = 0,
   allow_unrelated: bool = True,
+  calibrated: bool = False,
 ) -> Duplicates:
-  """Returns the near-duplicates among rows; `keys` are `unread_keys`, for other arguments see `find_duplicates`."""
+  """Returns the near-duplicates among rows; `keys` are `unread_keys`, for other arguments see `find_duplicates`.
+
+  `calibrated`: see `check_threshold_of`.
+  """
   numbers = np.arange(len(rows))
   parts = [block.any(axis=1) for _, block in rows.blocks()]
   is_comparable = np.concatenate([np.zeros(0, bool), *parts])
@@ -190,7 +193,7 @@ def duplicates_of_rows(
     originals[:against] = numbers[:against]
   is_copy = is_comparable & (originals != numbers)
   positions = np.flatnonzero(is_comparable & ~is_copy)
-  check_threshold_of(rows, positions, lowest, texts, allow_unrelated, keys)
+  check_threshold_of(rows, positions, lowest, texts, allow_unrelated, keys, calibrated)
   kept, is_unread = first_similar(rows, positions, lowest, index, show_progress_bar, keys, against)
   kept[is_copy] = kept[originals[is_copy]]
   dropped = np.flatnonzero(kept != numbers)
@@ -226,7 +229,8 @@ def duplicates_of_folder(
       against.check()
       keys = np.concatenate([against.unread_keys(), keys])
     rows, old = against.rows + rows, len(against.rows)
-  arguments: Any = {"against": old, "allow_unrelated": allow_unrelated}
+  calibrated = vectors.embedder.get("calibration_sha256") is not None
+  arguments: Any = {"against": old, "allow_unrelated": allow_unrelated, "calibrated": calibrated}
   return duplicates_of_rows(rows, lowest, index, show_progress_bar, None, keys, **arguments)
 
 

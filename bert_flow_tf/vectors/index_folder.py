@@ -17,6 +17,7 @@ from bert_flow_tf.io.files import Json, writing
 from bert_flow_tf.io.settings import read_fields
 from bert_flow_tf.vectors.bm25 import WordCounts
 from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.manifest import with_sha256_of_values
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.vector_file import VectorFile
 from bert_flow_tf.vectors.vector_folder import VectorFolder
@@ -111,7 +112,10 @@ class IndexFolder:
 
   def check_vectors(self, vectors: VectorFolder) -> None:
     """Raises an EncoderError if vectors are of another encoder or calibration than the index."""
-    if self.embedder != vectors.embedder or self.dim != vectors.rows.dim:
+    embedders = [self.embedder, vectors.embedder]
+    if embedders[0] != embedders[1]:
+      embedders = [with_sha256_of_values(embedder or {}, vectors.manifest) for embedder in embedders]
+    if embedders[0] != embedders[1] or self.dim != vectors.rows.dim:
       message = f"vectors={vectors.folder}: {self.folder} is of another encoder or calibration; delete it, and "
       raise EncoderError(f"{message}bert-flow index makes it again", argument="vectors")
 

@@ -2,9 +2,10 @@
 
 import contextlib
 import pathlib
+from collections.abc import Mapping
 
 from bert_flow_tf.data.files.input_format import JSONL, PARQUET
-from bert_flow_tf.errors import ConfigError, DataError, one_line
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json, read_json
@@ -58,11 +59,32 @@ def embedder_in(manifest: Json) -> Json:
   return {name: value for name, value in manifest["settings"]["embedder"].items() if name != "versions"}
 
 
+def with_sha256_of_values(embedder: Json, *manifests: Mapping[str, object]) -> Json:
+  """Returns the JSON values that decide vectors, with the checksum of their calibration's values.
+
+  Releases before 0.3 wrote the checksum of the file's form, which is known by the file, if it is still where one of the
+  manifests says.
+  """
+  from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
+
+  for manifest in manifests:
+    calibration = manifest.get("calibration")
+    if isinstance(calibration, dict) and calibration.get("folder"):
+      folder = str(calibration["folder"])
+      with contextlib.suppress(BertFlowError):  # it is gone, or damaged
+        if embedder.get("calibration_sha256") == file_sha256(folder):
+          return {**embedder, "calibration_sha256": calibration_sha256(folder)}
+  return embedder
+
+
 def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: pathlib.Path, manifest: Json) -> None:
   """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
+  embedders = [embedder_in(first), embedder_in(manifest)]
+  if embedders[0] != embedders[1]:
+    embedders = [with_sha256_of_values(embedder, first, manifest) for embedder in embedders]
   values = []
-  for each in (first, manifest):
-    values.append({"dimensions": each["settings"]["dim"], **embedder_in(each)})
+  for each, embedder in zip((first, manifest), embedders, strict=True):
+    values.append({"dimensions": each["settings"]["dim"], **embedder})
   different = differences(values[0], values[1], link=" and ")
   if different:
     runs = f"{first_path.parent} and {path.parent}"

@@ -6,6 +6,7 @@ from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.settings import differences
+from bert_flow_tf.vectors.manifest import with_sha256_of_values
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ def load_model_of(
   `model` and `calibration_folder`: name or folder of the same encoder, and folder of the same calibration; None for the
   manifest's, as `query_prompt`. An EncoderError says what differs.
   """
-  from bert_flow_tf.calibration.saving import file_sha256
   from bert_flow_tf.encoder.loading import load_fitted_encoder
   from bert_flow_tf.model import SentenceModel
 
@@ -46,11 +46,7 @@ def load_model_of(
     reason = "" if error.argument in arguments else f" ({error})"
     message = f"{where}: embedded by {identity.name}, another encoder or calibration than {encoder.name}{reason}"
     raise EncoderError(f"{message}; take the same model", argument="vectors") from error
-  embedder = vectors.manifest["settings"]["embedder"]
-  # Releases before 0.3 wrote the checksum of the file's form; only a model with steps has such a file.
-  has_file = calibration_folder is not None and loaded.steps_checksum is not None
-  if has_file and embedder.get("calibration_sha256") == file_sha256(str(calibration_folder)):
-    embedder = {**embedder, "calibration_sha256": loaded.steps_checksum}
+  embedder = with_sha256_of_values(vectors.embedder, {"calibration": {"folder": calibration_folder}})
   check_embedder(embedder, loaded, where)
   return loaded
 

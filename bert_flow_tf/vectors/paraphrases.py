@@ -8,7 +8,7 @@ from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
 from bert_flow_tf.vectors.unit_rows import TIED, UnitRows, checked_unit_rows, cosines_of, error_of, exact_cosines_at
-from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of
+from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of, is_calibrated
 
 # Below the cosine of any pair.
 _LOWEST = -2.0
@@ -56,7 +56,7 @@ def paraphrase_mining(
   texts = [texts[row] for row in with_text]
   embeddings = model.encode(texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
   settings = (threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar)
-  pairs = _mined(embeddings, texts, *settings)
+  pairs = _mined(embeddings, texts, *settings, is_calibrated(model))
   return [(score, with_text[i], with_text[j]) for score, i, j in pairs]
 
 
@@ -78,7 +78,9 @@ def paraphrase_mining_embeddings(
   return _mined(embeddings, None, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar)
 
 
-def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar):
+def _mined(
+  embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chunk_size, show_progress_bar, calibrated=False
+):
   """Returns the pairs of `paraphrase_mining_embeddings`; a threshold that unrelated rows reach is a warning."""
   check_counts(max_pairs=max_pairs, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   lowest = _LOWEST
@@ -86,7 +88,8 @@ def _mined(embeddings, texts, threshold, max_pairs, query_chunk_size, corpus_chu
     lowest = check_threshold(threshold)
   rows = checked_unit_rows(embeddings)
   if threshold is not None:
-    check_threshold_of(UnitRows([rows], rows.shape[1], is_unit=True), np.flatnonzero(rows.any(axis=1)), lowest, texts)
+    units, positions = UnitRows([rows], rows.shape[1], is_unit=True), np.flatnonzero(rows.any(axis=1))
+    check_threshold_of(units, positions, lowest, texts, calibrated=calibrated)
   scores, first, second = np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
   with Progress(len(rows), show_progress_bar, "comparing") as progress:
     for start in range(0, len(rows), query_chunk_size):

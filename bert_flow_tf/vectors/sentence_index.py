@@ -19,6 +19,7 @@ from bert_flow_tf.progress import Progress, counted, either_name
 from bert_flow_tf.vectors.bm25 import Bm25, WordCounts, check_hybrid, search_both
 from bert_flow_tf.vectors.index_folder import INDEX, IndexFolder, key_of
 from bert_flow_tf.vectors.inverted_lists import InvertedLists
+from bert_flow_tf.vectors.manifest import with_sha256_of_values
 from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
 from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows
 from bert_flow_tf.vectors.vector_file import VectorFile, write_npy
@@ -202,7 +203,7 @@ class SentenceIndex:
     path = check_path(folder, "vectors")
     state = IndexFolder.read(path / INDEX)
     if state is None or state.recall is None or not sum(part.rows for part in state.parts):
-      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it"
+      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it; exact needs none"
       raise ConfigError(message, argument="vectors")
     if (path / _VECTORS).exists():
       vectors = [part.file_in(str(folder), state.dim) for part in state.parts]
@@ -211,6 +212,7 @@ class SentenceIndex:
     else:
       opened = VectorFolder.open(str(folder))
       state.check_vectors(opened)
+      state.embedder = with_sha256_of_values(opened.embedder, opened.manifest)
       vectors = list(opened.files)
     parts = {part.key: part for part in state.parts}
     absent = [file.name for file in vectors if key_of(file) not in parts]

@@ -94,14 +94,16 @@ def check_threshold_of(
   texts: list[str] | None = None,
   allow_unrelated: bool = True,
   keys: np.ndarray | None = None,
+  calibrated: bool = False,
 ) -> None:
   """Logs a warning if unrelated rows reach a threshold; if that is not allowed, many pairs raise a ConfigError.
 
-  Rows with other `keys` [n] are no duplicates, whatever their cosine.
+  Rows with other `keys` [n] are no duplicates, whatever their cosine. `calibrated`: whether the rows are calibrated
+  already, so that no calibration mends them.
   """
   pairs = unrelated_pairs(rows, positions, texts)
   problem = pairs.problem(threshold) if pairs is not None else ""
-  if problem:
+  if problem and not calibrated:
     problem += _OTHERS_OF_TEXTS if texts is not None else _OTHERS_OF_VECTORS
   has_many = pairs is not None and len(pairs.cosines) >= _MIN_PAIRS
   if not problem and threshold < 1:
@@ -110,6 +112,11 @@ def check_threshold_of(
     raise ConfigError(f"threshold={threshold}: {problem}; allow_unrelated=True compares all the same", "threshold")
   if problem:
     logging.warning("threshold=%s: %s", threshold, problem)
+
+
+def is_calibrated(model: object) -> bool:
+  """Returns whether a model has steps after its encoder, as far as it is a `SentenceModel`."""
+  return getattr(model, "steps_checksum", None) is not None
 
 
 def _problem_of_template(rows, positions, threshold, keys):

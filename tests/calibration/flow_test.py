@@ -101,6 +101,18 @@ def test_the_checksum_is_over_all_but_the_encoder(tmp_path):
   assert sums[0] == sums[1] != sums[2]
 
 
+def test_a_flow_that_was_loaded_has_the_checksum_of_one_that_was_fitted(tmp_path):
+  """As a later evaluation of siamese loads it from the checkpoint: the same weights, another state."""
+  flow = small.make_flow()
+  flow.initialize(small.embeddings()[0])
+  sums = []
+  for state in (2, 1, 0):
+    flow.state.assign(state)
+    FlowCalibration(flow).save(tmp_path)
+    sums.append(calibration_sha256(tmp_path))
+  assert sums[0] == sums[1] != sums[2]
+
+
 @pytest.mark.parametrize(
   "changes",
   [{"method": value} for value in ("pca", "flow", ["sn"], "sn", None)]

@@ -51,7 +51,8 @@ def test_ids_that_repeat_are_counted(tmp_path, caplog):
     settings = JobSettings(**files, output_dir=str(tmp_path / output), column="text", id_column=id_column)
     EmbeddingJob(settings).run(toy.EMBEDDER)
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == (id_column is not None)
+    assert len(warnings) == 1 and ("ids that repeat" in warnings[0]) == (id_column is not None)
+    assert ("the column id is not used" in warnings[0]) == (id_column is None)
   assert toy.read_npy(tmp_path / "ids")[0].count("7") == 3
   caplog.clear()
   job = EmbeddingJob(JobSettings(**files, output_dir=str(tmp_path / "ids"), column="text", id_column="id"))

@@ -249,7 +249,7 @@ def test_pairs_without_a_score(file, scores, expected, caplog):
 def test_unscored_pairs_with_an_empty_sentence(file, caplog):
   assert read_custom_pairs(file("a\tb\n\tc\nd\t \n"))[0].sentences_b == ("b",)
   assert "2 pairs with an empty sentence left out" in caplog.text
-  with pytest.raises(DataError, match="a sentence of each pair is empty"):
+  with pytest.raises(DataError, match="no pair with two texts: 2 of 2"):
     read_custom_pairs(file("sentence1\tsentence2\n\tc\nd\t\n"))
 
 

@@ -26,10 +26,10 @@ IDENTITY = EncoderIdentity.from_dict(VALUES, "here")
     ({"weights_sha256": "c" * 64}, ["weights_sha256 aaaaaaaaaaaa..., now cccccccccccc..."]),
     ({"tokenizer_sha256": "c"}, ["tokenizer_sha256 bbbbbbbbbbbb..., now c"]),
     ({"pooling": ["mean", 4]}, ["pooling ['mean', 1, 4], now ['mean', 4]"]),
-    ({"max_seq_length": 32, "low_dim": 8}, ["low_dim None, now 8", "max_seq_length 64, now 32"]),
+    ({"max_seq_length": 32, "low_dim": 8}, ["low_dim none, now 8", "max_seq_length 64, now 32"]),
     ({"precision": "bfloat16"}, ["precision float32, now bfloat16"]),
-    ({"architecture": {}}, ["architecture.num_attention_heads 4, now None"]),
-    ({"token_weights": "idf-1"}, ["token_weights None, now idf-1"]),
+    ({"architecture": {}}, ["architecture.num_attention_heads 4, now none"]),
+    ({"token_weights": "idf-1"}, ["token_weights none, now idf-1"]),
     ({"frequency_corpus": "a.txt", "revision": "v1", "max_input_chars_per_word": 7}, []),
   ],
 )

@@ -143,6 +143,9 @@ def test_a_layer_of_an_earlier_release_counts_the_text_and_compares(tmp_path):
   corpus = tmp_path / "corpus.txt"
   layer = _weighted(tmp_path / "tiny", corpus, number_weight=0)
   config = layer.get_config()
+  for damaged in ("x", "", 3, config["token_weights"][:-9]):
+    with pytest.raises(EncoderError, match="token_weights: the saved weights are damaged"):
+      type(layer).from_config({**config, "token_weights": damaged})
   del config["token_weights"]
   for keyword in absent_values():
     del config["encoder"][keyword]

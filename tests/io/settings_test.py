@@ -56,6 +56,6 @@ def test_values_that_are_not_allowed(values):
 def test_differences_of_two_settings():
   before = {"flow": {"depth": 3, "seed": 1}, "data": "a" * 64, "rows": [1, 2], "old": 1}
   now = {"flow": {"depth": 4, "seed": 1}, "data": "b" * 64, "rows": [1, 3], "new": "x"}
-  expected = ["data aaaaaaaaaaaa..., now bbbbbbbbbbbb...", "flow.depth 3, now 4", "new None, now x", "old 1, now None"]
+  expected = ["data aaaaaaaaaaaa..., now bbbbbbbbbbbb...", "flow.depth 3, now 4", "new none, now x", "old 1, now none"]
   assert differences(before, now) == [*expected, "rows [1, 2], now [1, 3]"]
   assert differences(before, before) == [] and differences({"a": None}, {}) == []

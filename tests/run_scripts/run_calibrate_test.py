@@ -14,7 +14,15 @@ def prepare(folder):
   rows = np.random.default_rng(0).normal(size=[40, 6]).astype(np.float32)
   broken = rows.copy()
   broken[5, 2] = np.nan
-  arrays = {"a": rows, "b": rows[::-1], "nan": broken, "one": rows[:1], "no": rows[:0], "narrow": rows[:, :3]}
+  arrays = {
+    "a": rows,
+    "b": rows[::-1],
+    "nan": broken,
+    "one": rows[:1],
+    "no": rows[:0],
+    "narrow": rows[:, :3],
+    "q": rows[:35] + 2,
+  }
   for name, array in arrays.items():
     np.save(folder / f"{name}.npy", array)
   (folder / "small.json").write_text('{"n_levels": 1, "depth": 1, "coupling_width": 8}')
@@ -27,6 +35,18 @@ def right(folder):
     "fit a flow": [
       *(f"--vectors={folder}/[ab].npy", "--calibration=flow", f"--output={folder}/flow"),
       *(f"--flow_model_config={folder}/small.json", "--train_batch_size=4"),
+    ],
+    "fit with queries": [
+      f"--input={folder}/a.npy",
+      f"--queries={folder}/q.npy",
+      "--calibration=sn",
+      f"--output={folder}/q",
+    ],
+    "apply to queries": [
+      f"--input={folder}/q.npy",
+      f"--flow_folder={folder}/q",
+      "--role=query",
+      f"--output={folder}/q1.npy",
     ],
     "apply to shards": [
       f"--vectors={folder}/[ab].npy",
@@ -54,3 +74,4 @@ def test_files(ran):
   assert calibration.encoder == {"vectors_of": "mine"}
   np.testing.assert_array_equal(np.load(folder / "shards/a.npy"), calibration.transform(np.load(folder / "a.npy")))
   assert load_calibration(folder / "flow").dim == 6
+  np.testing.assert_allclose(np.load(folder / "q1.npy").mean(axis=0), 0, atol=1e-6)

@@ -93,6 +93,10 @@ tsak :: --tsak=sample
   "calibrate": """
 each A SN OUT :: --seed=2
 each A APPLY OUT :: --seed=2
+--queries :: A SN OUT --queries=@/narrow.npy
+--queries :: A SN OUT --queries=@/absent.npy
+--queries :: A APPLY OUT --queries=@/a.npy
+--role :: A SN OUT --role=query
 --input :: SN OUT
 --output :: A SN
 --calibration :: A SN APPLY OUT
@@ -245,8 +249,8 @@ error: --flow_folder :: --flow_folder=@/absent TEXT
 weights_sha256 :: FLOW OTHER TEXT
 max_seq_length :: FLOW --max_seq_length=10 TEXT
 12 dimensions :: FLOW --sentence_embedding_type=concat-top-2 --allow_other_encoder TEXT
-low_dim 2, now None :: FLOW --low_dim=-1 TEXT
-error: --model: no use with saved_model :: --model=mini --saved_model=@/saved/3 TEXT
+low_dim 2, now none :: FLOW --low_dim=-1 TEXT
+error: --model: has no use with saved_model :: --model=mini --saved_model=@/saved/3 TEXT
 error: --saved_model=@/model: :: --saved_model=@/model TEXT
 name one of its folders: 3 :: --saved_model=@/saved TEXT
 error: --saved_model=@/unsigned: :: --saved_model=@/unsigned TEXT

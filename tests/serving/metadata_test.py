@@ -74,7 +74,7 @@ def test_another_model_gets_no_scores(ran, tmp_path, caplog):
   others = [
     (ran / "mine", None, "of which mean is the nearest: calibration_sha256"),
     (ran / "mean", SentenceModel.load(ran / "mean", max_seq_length=9, allow_other_encoder=True), "max_seq_length"),
-    (ran / "mean", SentenceModel.load(ran / "mean", low_dim=64, allow_other_encoder=True), "low_dim None, now 64"),
+    (ran / "mean", SentenceModel.load(ran / "mean", low_dim=64, allow_other_encoder=True), "low_dim none, now 64"),
     (ran / "mean", mine, "calibration_sha256"),
   ]
   for folder, model, reason in others:
@@ -95,12 +95,13 @@ def test_another_model_gets_no_scores(ran, tmp_path, caplog):
     assert metadata.read_origin(tmp_path / reason / "mean") == {} and reason in caplog.text
 
 
-def test_a_calibration_alone_has_scores_unless_the_run_had_a_further_step(ran, tmp_path):
+def test_a_calibration_alone_has_scores_unless_the_run_had_a_further_step(ran, tmp_path, caplog):
   about = metadata.read_origin(ran / "mean", load_calibration(ran / "mean"))
   assert list(about["figures"]["test"]) == ["without_flow", "mean"]
   fit_in(tmp_path / "run", write_pairs(tmp_path / "pairs.tsv"), low_dim=64)
   assert metadata.read_origin(tmp_path / "run/mean")["figures"]
   assert metadata.read_origin(tmp_path / "run/mean", load_calibration(tmp_path / "run/mean")) == {}
+  assert "its scores are of low_dim=64, which a calibration alone does not have" in caplog.text
 
 
 def test_accuracies_of_a_classifier_are_no_scores_of_the_model(ran, tmp_path):
@@ -156,6 +157,7 @@ def markdown_table() -> str:
   for signature in SIGNATURES.values():
     example = {name: example_in_json(tensor) for name, tensor in signature.inputs.items()}
     meaning = signature.meaning + (" (flow only)" if signature.needs_flow else "")
+    meaning += " (where texts have roles)" if signature.needs_roles else ""
     cells = [f"`{signature.name}`", meaning, tensors(signature.inputs), tensors(signature.outputs)]
     rows.append([*cells, f"`{json.dumps(example)}`".replace('"..."', "...")])
   return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,13 +1,19 @@
 """A threshold that unrelated rows reach is an error or a warning; near-duplicates among the rows do not count."""
 
+import json
+
 import numpy as np
 import pytest
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.vectors import find_duplicates, near_duplicates, paraphrase_mining, paraphrase_mining_embeddings
+from bert_flow_tf.vectors.duplicates import duplicates_of_folder
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.unrelated import unrelated_pairs
-from tests.testing import rejected
+from bert_flow_tf.vectors.vector_folder import VectorFolder
+from tests.corpus.toy import Model
+from tests.testing import edit_json, rejected
+from tests.vectors.toy_folder import embed
 
 WORDS = [f"word{number}" for number in range(400)]
 
@@ -77,7 +83,23 @@ def test_few_texts_are_a_warning(caplog):
     def encode(self, sentences, **settings):
       return rows
 
-  assert len(warnings_of(caplog, lambda: paraphrase_mining(Model(), texts, threshold=0.86))) == 1
+  class Calibrated(Model):
+    steps_checksum = "1f"
+
+    def unread(self, sentences):
+      return [""] * len(sentences)
+
+    def knows(self, sentences):
+      return np.ones(len(sentences), bool)
+
+  (warning,) = warnings_of(caplog, lambda: paraphrase_mining(Model(), texts, threshold=0.86))
+  assert "soft-whitening" in warning
+  # A calibration that was not enough is not mended by another one.
+  arguments = {"texts": texts, "model": Calibrated()}
+  (warning,) = warnings_of(caplog, lambda: find_duplicates(None, 0.86, **arguments))
+  assert warning.endswith("or other embeddings") and "calibration" not in warning
+  (warning,) = warnings_of(caplog, lambda: paraphrase_mining(Calibrated(), texts, threshold=0.86))
+  assert warning.endswith("or other embeddings")
 
 
 def test_texts_that_share_words_are_not_unrelated():
@@ -99,3 +121,23 @@ def test_texts_of_one_template_are_no_duplicates(caplog):
   assert "random pairs of different texts reach it" in caplog.text
   found = find_duplicates(rows, 0.9, texts=[f"order {number}" for number in range(60)])
   assert len(found.kept) == 60
+
+
+def test_vectors_that_are_calibrated_are_not_calibrated_again(tmp_path):
+  rows = cone(300)
+
+  class Cone(Model):
+    output_dim = rows.shape[1]
+
+    def encode(self, sentences, **settings):
+      return np.stack([rows[int(sentence.split()[1])] for sentence in sentences])
+
+  embed(tmp_path / "vectors", [f"sentence {number}" for number in range(300)], model=Cone())
+  with rejected(ConfigError, "threshold", match="or other embeddings, as of the calibration soft-whitening"):
+    duplicates_of_folder(VectorFolder.open(str(tmp_path / "vectors")), 0.86, "exact", False, allow_unrelated=False)
+  path = tmp_path / "vectors/manifest.json"
+  settings = json.loads(path.read_text())["settings"]
+  embedder = settings["embedder"] | {"calibration_sha256": "1f"}
+  edit_json(path, settings=settings | {"embedder": embedder}, sha256=None)
+  with rejected(ConfigError, "threshold", match="or other embeddings; allow_unrelated"):
+    duplicates_of_folder(VectorFolder.open(str(tmp_path / "vectors")), 0.86, "exact", False, allow_unrelated=False)

@@ -293,18 +293,20 @@ def header_of_r(rows: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
   return problem, [name.strip('"') for name in names]
 
 
-def check_separator(source: FileSource, kind: str, line: str, is_header: Callable[[list[str]], bool]) -> None:
+def check_separator(
+  source: FileSource, kind: str, line: str, is_header: Callable[[list[str]], bool], has_format: bool
+) -> None:
   """Raises a DataError if columns have the separator of another kind of files.
 
   They have it if the first line, with it, is a header with known names, or if all of the first lines of a CSV have it
-  equally often.
+  equally often. `has_format`: whether input_format may give the kind of standard input.
   """
   for separator, name in {";": "semicolons", ",": "commas", **SEPARATORS}.items():
     fields = [field.strip() for field in line.split(separator)]
     if len(fields) < 2:
       continue
     mend = f"; {mend_separator(separator)}" if kind == CSV else ""
-    if storage.is_stream(source.path):
+    if has_format and storage.is_stream(source.path):
       mend += f"; {_KIND_OF_STREAM}"
     as_text = "" if separator == "\t" else "; in a file whose name ends in .txt each line is a sentence"
     if " " not in "".join(fields) and is_header(fields):

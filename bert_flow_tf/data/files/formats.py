@@ -30,7 +30,7 @@ from bert_flow_tf.data.files.input_format import (
 )
 from bert_flow_tf.data.files.json_lines import JsonReader, keys_of
 from bert_flow_tf.data.files.parquet import ParquetReader
-from bert_flow_tf.data.files.source import FilePath, FileSource, Reader, line_error, shown_names
+from bert_flow_tf.data.files.source import BOM, FilePath, FileSource, Reader, line_error, shown_names
 from bert_flow_tf.data.files.text import TextReader
 from bert_flow_tf.data.files.tfrecord import TfRecordReader
 from bert_flow_tf.errors import ConfigError, DataError, naming
@@ -178,6 +178,7 @@ class _Look:
     rows: columns of the first two records that are not empty; of JSON lines the keys of all records.
     reader: reader of the file.
     hint: end of an error that says how other columns are named.
+    prefix: beginning of the names of the file's arguments, such as query_header.
     pairs: whether a pair is wanted.
     candidates: see `Format`.
   """
@@ -188,6 +189,7 @@ class _Look:
   rows: Sequence[list[str]]
   reader: Reader
   hint: str
+  prefix: str
   pairs: bool
   candidates: Mapping[str, Sequence[str]]
 
@@ -228,6 +230,7 @@ def find_format(
   pairs: bool = True,
   others: Sequence[str] = (),
   hint: str = "",
+  prefix: str = "",
 ) -> Format:
   """Returns the format of a file by its first two records; of JSON lines, and of a pair without names, by all records.
 
@@ -242,12 +245,14 @@ def find_format(
     pairs: whether a pair is wanted; without, the columns of TSV and CSV are found without reading the whole file.
     others: further files of the same input, whose keys count too in JSON lines.
     hint: end of an error that says how other columns are named.
+    prefix: beginning of the names of the file's arguments, as query_ of query_header; a file of queries has no
+      input_format. "" for the input.
 
   Raises:
     DataError: the file cannot be read or is empty, its first line is likely to be a header with other names, or it has
       TFRecords, whose columns are not found by their names.
   """
-  return _decided(_look_at(source, kind, header, max_bytes, pairs, others, hint))
+  return _decided(_look_at(source, kind, header, max_bytes, pairs, others, hint, prefix))
 
 
 def table_format(source: FileSource, *, known: Collection[str], max_bytes: int = MAX_RECORD_BYTES) -> Format:
@@ -255,7 +260,7 @@ def table_format(source: FileSource, *, known: Collection[str], max_bytes: int =
 
   The first line of a text, TSV or CSV has their names if one of them is `known`, or none is a number. A text is a TSV.
   """
-  look = _look_at(source, None, None, max_bytes, False, (), "")
+  look = _look_at(source, None, None, max_bytes, False, (), "", "")
   if look.kind in (TEXT, TSV, CSV):
     fields = [field.strip() for field in look.names]
     header = any(field.lower() in known for field in fields) or not any(map(is_score, fields))
@@ -273,6 +278,7 @@ def _look_at(
   pairs: bool,
   others: Sequence[str],
   hint: str,
+  prefix: str,
 ) -> _Look:
   """Reads what the format of a file is decided by; arguments as of `find_format`."""
   kind = kind or kind_of(source.path)
@@ -282,8 +288,9 @@ def _look_at(
   reader = reader_of(source, InputFormat(TSV if kind == TEXT else kind, max_bytes=max_bytes), [])
   rows = first_rows(reader) if kind != JSONL else [keys_of(_with_others(source, others), max_bytes)]
   if not any(rows):
-    raise DataError(f"{source.path} is empty; expected sentences")
-  return _Look(source, kind, header, rows, reader, hint, pairs, candidates_of(rows[0]))
+    found = "has only empty lines or records" if source.head.removeprefix(BOM) else "is empty"
+    raise DataError(f"{source.path} {found}; expected sentences")
+  return _Look(source, kind, header, rows, reader, hint, prefix, pairs, candidates_of(rows[0]))
 
 
 def _decided(look: _Look) -> Format:
@@ -337,7 +344,9 @@ def _json_as_text(look: _Look) -> None:
   except (ValueError, RecursionError):
     return
   if candidates_of(keys):
-    expected = "expected a file whose name ends in .jsonl, or --input_format=jsonl in embed, search, dedupe and score"
+    expected = "expected a file whose name ends in .jsonl"
+    if not look.prefix:
+      expected += ", or --input_format=jsonl in embed, search, dedupe and score"
     raise DataError(f"{look.source.path}, line 1: an object of JSON lines ({shown_names(keys[:20])}); {expected}")
 
 
@@ -350,7 +359,8 @@ def _table_of_r(look: _Look) -> None:
 def _other_separator(look: _Look) -> None:
   """Rejects an only column that has the separator of another kind of files."""
   if look.header is not False and not look.candidates and len(look.names) == 1:
-    check_separator(look.source, look.kind, look.names[0], lambda fields: bool(candidates_of(fields)))
+    has_format = not look.prefix
+    check_separator(look.source, look.kind, look.names[0], lambda fields: bool(candidates_of(fields)), has_format)
 
 
 def _names_of_ours(look: _Look) -> Format | None:
@@ -370,8 +380,8 @@ def _names_of_others(look: _Look) -> None:
     message = f"{path}: the first line ({', '.join(rows[0])[:80]}) has no number as the second line has"
     raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}{look.hint}")
   if look.final_kind != TEXT and [may_be_names(row) for row in rows] == [True, False]:
-    message = "%s: the first line (%s) is read as a record; if it has the names of the columns, give header=true"
-    logging.warning(message, path, shown_names(rows[0]))
+    message = "%s: the first line (%s) is read as a record; if it has the names of the columns, give %sheader=true"
+    logging.warning(message, path, shown_names(rows[0]), look.prefix)
 
 
 def _only_column(look: _Look) -> Format | None:

@@ -2,7 +2,11 @@
 
 import csv
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from absl import logging
 
 from bert_flow_tf.data.files.formats import (
   SENTENCE,
@@ -24,6 +28,7 @@ from bert_flow_tf.data.files.input_format import (
   MAX_RECORD_BYTES,
   SKIP,
   TEXT,
+  TFRECORD,
   TSV,
   InputFormat,
   is_column_number,
@@ -32,6 +37,10 @@ from bert_flow_tf.data.files.json_lines import keys_of
 from bert_flow_tf.data.files.source import FileSource
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import storage
+from bert_flow_tf.progress import counted
+
+# Names of columns of ids: BEIR's files have _id.
+_IDS = ("_id", "id")
 
 
 def common_kind(paths: Iterable[str]) -> str:
@@ -73,6 +82,7 @@ def sentence_format(
   hint: str = "",
   max_bytes: int = MAX_RECORD_BYTES,
   others: Sequence[str] = (),
+  prefix: str = "",
 ) -> InputFormat:
   """Returns the format of a file of sentences, by `find_format`; a ConfigError names the columns of another file.
 
@@ -84,9 +94,11 @@ def sentence_format(
     hint: end of an error that says how another column is named.
     max_bytes: see `InputFormat`.
     others: see `find_format`.
+    prefix: see `find_format`.
   """
   with FileSource(path) as source:
-    found = find_format(source, kind=kind, header=header, max_bytes=max_bytes, pairs=False, others=others, hint=hint)
+    arguments: dict[str, Any] = {"max_bytes": max_bytes, "others": others, "hint": hint, "prefix": prefix}
+    found = find_format(source, kind=kind, header=header, pairs=False, **arguments)
   (column,) = found.need(SENTENCE, argument=argument, hint=hint)
   if found.kind == TEXT:
     return InputFormat(max_bytes=max_bytes)
@@ -107,6 +119,7 @@ def corpus_format(
   max_bytes: int = MAX_RECORD_BYTES,
   whole_lines: bool = False,
   hint: str = "",
+  prefix: str = "",
 ) -> InputFormat:
   """Returns the format of all files of a corpus, which have the same kind.
 
@@ -121,16 +134,19 @@ def corpus_format(
     max_bytes: see `InputFormat`.
     whole_lines: whether each line of a text is a sentence; else it is a TSV if its first line has several columns.
     hint: end of an error that says how another column is named.
+    prefix: see `find_format`.
   """
   columns = split_columns(column)
+  check_distinct(f"{prefix}column", columns)
   found = InputFormat(kind, next(iter(columns), None), header=bool(header), more_columns=tuple(columns[1:]) or None)
   if column is None and (kind != TEXT or not whole_lines):
     # Spark may write an empty first file.
     first, *others = sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
-    found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others)
+    found = sentence_format(first, kind, header, hint=hint, max_bytes=max_bytes, others=others, prefix=prefix)
     header = found.header
-  given = [("id_column", id_column), ("column", found.column), *(("column", name) for name in columns[1:])]
-  has_header = check_columns(paths, found.kind, given, header, max_bytes)
+  names = [found.column, *columns[1:]]
+  given = [(f"{prefix}id_column", id_column), *((f"{prefix}column", name) for name in names)]
+  has_header = check_columns(paths, found.kind, given, header, max_bytes, prefix)
   return dataclasses.replace(found, id_column=id_column, header=has_header, empty=empty, max_bytes=max_bytes)
 
 
@@ -143,12 +159,39 @@ def split_columns(column: str | None) -> list[str]:
   return [name.strip() for name in next(csv.reader([column]))]
 
 
+def check_distinct(argument: str, columns: Sequence[str]) -> None:
+  """Raises a ConfigError if one of the columns that an argument gives is given twice."""
+  names = [name.strip() for name in columns]
+  repeated = [name for name in names if names.count(name) > 1]
+  if repeated:
+    message = f"{argument}={','.join(columns)}: has the column {repeated[0]!r} {counted(len(repeated), 'time')}"
+    raise ConfigError(f"{message}; expected different columns", argument=argument)
+
+
+def warn_of_unused_ids(paths: Iterable[str], input_format: InputFormat, argument: str) -> None:
+  """Logs a warning if a column has the name of ids, and the records are numbered as `argument` does not give it."""
+  if input_format.kind in (TEXT, TFRECORD) or input_format.id_column is not None:
+    return
+  for path in paths:
+    with FileSource(path) as source:
+      reader = reader_of(source, input_format, [])
+      for _ in itertools.islice(reader.rows(), 1):  # those of JSON lines are the keys of a record
+        pass
+      unused = [name for name in reader.names if name not in input_format.columns]
+    for name in unused:
+      if name.strip().lower() in _IDS:
+        message = "%s: the column %s is not used, and records are numbered from 1; --%s=%s takes its ids"
+        logging.warning(message, path, name, argument, name)
+        return
+
+
 def check_columns(
   paths: Sequence[str],
   kind: str,
   columns: Iterable[tuple[str, str | None]],
   header: bool | None,
   max_bytes: int = MAX_RECORD_BYTES,
+  prefix: str = "",
 ) -> bool:
   """Returns whether TSV or CSV files have a header; JSON lines must have the columns as keys.
 
@@ -158,12 +201,13 @@ def check_columns(
     columns: (argument, column) of the columns that were given.
     header: whether there is a header; None if it was not given.
     max_bytes: see `InputFormat`.
+    prefix: see `find_format`.
 
   Raises:
     ConfigError: a column's number is wrong, or columns are numbers and the first line may have names.
     DataError: no record of JSON lines has a column, or the first line is that of a table of R with names of rows.
   """
-  return _has_header(opened_each(paths), kind, columns, header, max_bytes)
+  return _has_header(opened_each(paths), kind, columns, header, max_bytes, prefix=prefix)
 
 
 def _has_header(
@@ -173,6 +217,7 @@ def _has_header(
   header: bool | None,
   max_bytes: int,
   quoted: bool | None = None,
+  prefix: str = "",
 ) -> bool:
   """See `check_columns`; `quoted`: see `Format`, None to judge by each file."""
   given = [(name, value) for name, value in columns if value is not None]
@@ -196,10 +241,13 @@ def _has_header(
   first = next(iter(found))
   for path, has_names in found.items():
     if has_names is None:
-      message = f"header: missing; the first line of {path} may have the names of the columns, or be a record"
-      raise ConfigError(f"{message}; expected header=true for names, header=false for a record", argument="header")
+      argument = f"{prefix}header"
+      message = f"{argument}: missing; the first line of {path} may have the names of the columns, or be a record"
+      expected = f"expected {argument}=true for names, {argument}=false for a record"
+      raise ConfigError(f"{message}; {expected}", argument=argument)
     if has_names != found[first]:
-      raise ConfigError(f"header: missing; only one of {first} and {path} has the names of the columns", "header")
+      message = f"{prefix}header: missing; only one of {first} and {path} has the names of the columns"
+      raise ConfigError(message, argument=f"{prefix}header")
   return bool(found[first])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from absl import logging
 
 from bert_flow_tf.data.files.formats import PAIR, find_format, open_reader, reader_of, table_format
-from bert_flow_tf.data.files.given_columns import given_format
+from bert_flow_tf.data.files.given_columns import check_distinct, given_format
 from bert_flow_tf.data.files.input_format import (
   CSV,
   EMBED,
@@ -114,6 +114,7 @@ def records_of(
   quoted: bool | None = None,
   keep_empty: bool = False,
   any_type: bool = False,
+  pairs: bool = False,
 ) -> Records:
   """Returns the records of a file in memory; without empty ones, unless the format embeds them.
 
@@ -124,6 +125,7 @@ def records_of(
     quoted: see `Format`.
     keep_empty: whether records without a sentence are kept, but for lines without anything.
     any_type: whether the columns may have values of all types, shown as text.
+    pairs: whether the first two columns are a pair, both of which must have text in one record at least.
 
   Raises:
     ConfigError: it has TFRecords.
@@ -135,7 +137,7 @@ def records_of(
     raise ConfigError(f"{message}again", argument="input")
   starts, ends, numbers = array.array("q"), array.array("q"), []
   texts: list[list[str]] = []
-  blank_lines = 0
+  blank_lines = without_text = 0
   reader = reader_of(source, input_format, columns, quoted)
   reader.any_type, reader.equal_widths = any_type, True
   for number, record, start, end in _located(reader):
@@ -148,9 +150,14 @@ def records_of(
       ends.append(end)
       numbers.append(number)
       texts.append(fields)
+    else:
+      without_text += 1
   is_named = kind in (TSV, CSV) and input_format.header
-  if not any(field.strip() for fields in texts for field in fields):
-    raise _no_sentences(source.path, is_named and not texts and any(reader.names))
+  has_text = _has_two_texts if pairs else _has_text
+  if not any(map(has_text, texts)):
+    has_header = is_named and any(reader.names)
+    is_blank = kind != PARQUET and bool(source.head.removeprefix(BOM))
+    raise _no_sentences(source.path, has_header, without_text + len(texts), is_blank, pairs)
   data = source.content()
   head = b"" if kind == PARQUET else data[: _first_byte(reader)]
   names = reader.names
@@ -183,10 +190,30 @@ def _located(reader):
     yield located
 
 
-def _no_sentences(path: str, has_header: bool) -> DataError:
-  """Returns the error of a file, or of several, without sentences."""
-  found = "has a header and no records" if has_header else "is empty"
-  return DataError(f"{path} {found}; expected sentences")
+def _no_sentences(path: str, has_header: bool, without_text: int, is_blank: bool, pairs: bool = False) -> DataError:
+  """Returns the error of a file, or of several, without sentences or pairs.
+
+  `without_text` counts records; `is_blank`: whether there are lines without anything.
+  """
+  found, expected = "is empty", "expected sentences"
+  if without_text and pairs:
+    found = f"has no pair with two texts: {without_text} of {without_text} have an empty cell"
+    expected = "expected pairs of sentences"
+  elif without_text:
+    found = f"has no record with text: {without_text} of {without_text} are empty"
+  elif has_header:
+    found = "has a header and no records"
+  elif is_blank:
+    found = "has only blank lines"
+  return DataError(f"{path} {found}; {expected}")
+
+
+def _has_text(fields: Sequence[str]) -> bool:
+  return any(map(str.strip, fields))
+
+
+def _has_two_texts(fields: Sequence[str]) -> bool:
+  return all(map(str.strip, fields[:2]))
 
 
 def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tuple[str, str]]:
@@ -196,7 +223,7 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
   the first broken record.
   """
   sentences: list[tuple[str, str]] = []
-  count = without_text = 0
+  count = without_text = blank_lines = 0
   for path in paths:
     with contextlib.closing(open_reader(path, input_format)) as reader:
       for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
@@ -204,10 +231,13 @@ def read_sentences(paths: Sequence[str], input_format: InputFormat) -> list[tupl
         parsed = reader.checked(record, number, reader.parse)
         if parsed is not None:
           sentences.append((parsed[0] or str(count), parsed[1]))
-        elif not reader.is_blank(record):
+        elif reader.is_blank(record):
+          blank_lines += 1
+        else:
           without_text += 1
   if not sentences:
-    raise _no_sentences(", ".join(paths)[:200], input_format.header and not count and any(reader.names))
+    has_header = input_format.header and any(reader.names)
+    raise _no_sentences(", ".join(paths)[:200], has_header, without_text, blank_lines > 0)
   log_without_text(", ".join(paths)[:200], without_text)
   return sentences
 
@@ -249,6 +279,7 @@ def read_pairs(
   if columns and len(columns) != 2:
     message = f"columns={','.join(columns)}: expected two, as in sentence1,sentence2 or 1,2"
     raise ConfigError(message, argument="columns")
+  check_distinct("columns", columns)
   with opened_whole(path) as source:
     if columns:
       roles = dict(zip(PAIR, columns, strict=True))
@@ -256,7 +287,7 @@ def read_pairs(
     else:
       found = find_format(source, kind=kind, header=header, max_bytes=max_bytes, hint=hint)
     columns = found.need(*PAIR, argument=argument, hint=hint)
-    return records_of(source, found.reading(EMBED, max_bytes), columns, found.quoted)
+    return records_of(source, found.reading(EMBED, max_bytes), columns, found.quoted, pairs=True)
 
 
 def _with_key(record, name, value):

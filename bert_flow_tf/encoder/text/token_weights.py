@@ -16,7 +16,7 @@ from absl import logging
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.frequency import count_frequencies, packaged_frequencies
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
-from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.io import storage
 
 UNIFORM = "uniform"
@@ -76,7 +76,10 @@ class TokenWeights:
   @classmethod
   def from_text(cls, text: str, settings: EncoderSettings) -> "TokenWeights":
     """Returns the weights of `to_text`, which the settings of their encoder describe, without frequencies."""
-    table = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.float32)
+    try:
+      table = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.float32)
+    except (ValueError, TypeError, zlib.error) as error:
+      raise EncoderError(f"token_weights: the saved weights are damaged ({error})", "token_weights") from error
     name = settings.token_weights or UNIFORM
     return cls(name, table, settings.frequency_corpus, number_weight=settings.number_weight or 0.0)
 

@@ -1,26 +1,30 @@
 """Users' files by the readers of all commands: archives, missing keys, headers, names of columns, types of Parquet."""
 
 import bz2
+import contextlib
 import datetime
 import decimal
 import functools
 import gzip
+import importlib.util
 import io
 import json
 import lzma
+import re
+import sys
 import tarfile
 
 import numpy as np
 import pytest
 
-from bert_flow_tf.corpus.job import JobSettings
+from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.corpus.shard_plan import ShardReader, plan_shards
-from bert_flow_tf.data.files.given_columns import sentence_format
+from bert_flow_tf.data.files.given_columns import sentence_format, warn_of_unused_ids
 from bert_flow_tf.data.files.rows import read_pairs, read_records, read_sentences
 from bert_flow_tf.data.files.source import lines
 from bert_flow_tf.data.flow_corpus import load_flow_corpus
 from bert_flow_tf.data.tasks import load_task
-from bert_flow_tf.errors import BertFlowError, ConfigError, DataError
+from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, naming
 from bert_flow_tf.evaluation.scored_tasks import score_predictions
 from bert_flow_tf.serving import client
 from tests.testing import rejected
@@ -421,3 +425,130 @@ def test_types_of_parquet(tmp_path):
     for read in (search, dedupe, embed):
       with pytest.raises(DataError, match=f"column '{name}' has values of the type .*, expected text"):
         read(path, column=name)
+
+
+def test_a_column_that_is_given_twice_is_named(file):
+  path = file("id,title,text\n1,A.,B.\n", "a.csv")
+  calls = [
+    ("column", "title", lambda: search(path, column="title,text,title")),
+    ("column", "1", lambda: dedupe(path, column="1,1", header=True)),
+    ("column", "title", lambda: embed(path, column='title," title"')),
+    ("query_column", "title", lambda: JobSettings(column="title,title").format_of([path], "query_")),
+    ("columns", "text", lambda: read_pairs(path, ["text", "text"])),
+    ("columns", "text", lambda: fit(path, columns=["text", "title", "text"])),
+  ]
+  for argument, name, call in calls:
+    with rejected(ConfigError, argument, match=f"^{argument}=.*: has the column '{name}' 2 times; expected different"):
+      call()
+
+
+# {file: (content, what is wrong with its sentences, what with its pairs)}
+WITHOUT_TEXT = {
+  "empty.tsv": ("", "is empty", "is empty"),
+  "blank.txt": ("\n \n\n", "only blank lines", "has 1 column"),
+  "lines.txt": ("\n\n", "only empty lines or records", "only empty lines or records"),
+  "keys.jsonl": ("{}\n{}\n", "only empty lines or records", "only empty lines or records"),
+  "header.csv": ("sentence1,sentence2,text\n", "has a header and no records", "has a header and no records"),
+  "cells.csv": (
+    "sentence1,sentence2,text\n,,\n,, \n",
+    "no record with text: 2 of 2",
+    "no pair .*: 2 of 2 have an empty",
+  ),
+  "one.csv": ("sentence1,sentence2,text\n,a,b\na,,\n", "", "no pair with two texts: 2 of 2 have an empty cell"),
+  "cells.jsonl": (
+    '{"sentence1": "", "text": ""}\n{"sentence2": "b"}\n',
+    "no record with text: 2 of 2",
+    "no pair .*: 2 of",
+  ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_TEXT)
+def test_what_a_file_without_text_has(file, name):
+  content, of_sentences, of_pairs = WITHOUT_TEXT[name]
+  path = file(content, name)
+  column = None if name in ("empty.tsv", "keys.jsonl") or name.endswith("txt") else "text"
+  columns = () if column is None else (column,)
+  readers = [(of_sentences, lambda: search(path, column=column)), (of_sentences, lambda: dedupe(path, column=column))]
+  readers += [(of_sentences, lambda: fit(path, columns=columns)), (of_pairs, lambda: read_pairs(path))]
+  if columns:
+    readers.append((of_pairs, lambda: fit(path, columns=["sentence1", "sentence2"])))
+  for match, read in readers:
+    if not match:
+      read()
+      continue
+    with pytest.raises(BertFlowError, match=match) as raised:
+      read()
+    assert ("is empty" in str(raised.value)) == (name == "empty.tsv")
+
+
+def test_errors_of_queries_name_their_flags(file, monkeypatch, caplog):
+  """A file of queries has no input_format; other flags have the beginning query_."""
+
+  def read(path, **settings):
+    with naming("queries", instead_of="input"):
+      return read_sentences([path], JobSettings(input=(path,), **settings).format_of([path], "query_"))
+
+  def typed(content):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    return "-"
+
+  parquet = {}
+  if importlib.util.find_spec("pyarrow"):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = file("", "a.parquet")
+    pa.parquet.write_table(pa.table({"a": ["x"], "b": ["y"]}), table)
+    parquet = {"queries=.*a.parquet: has 2 columns .a, b., .*; --query_column": lambda: read(table)}
+  calls = {
+    r"an object of JSON lines .*name ends in \.jsonl$": lambda: read(typed('{"_id": "q1", "text": "A."}\n')),
+    r"separated by commas; .*name ends in \.csv$": lambda: read(typed("id,text\nq1,A.\n")),
+    "has 2 columns .1, 2., expected sentence; --query_column names it$": lambda: read(typed("A.\tB.\n")),
+    "has 2 columns .a, b., .*; --query_column names it$": lambda: read(file('{"a": "x", "b": "y"}\n', "a.jsonl")),
+    "has 2 columns .*; --query_column names it$": lambda: read(file("a.,b\nc,d\n", "a.csv")),
+    "query_column=0: expected 1": lambda: read(file("a,b\n", "a.csv"), column="0"),
+    "query_id_column=0: expected 1": lambda: read(file("a,text\n", "a.csv"), id_column="0", header=True),
+    "query_header: missing; .*query_header=true .*query_header=false": lambda: read(
+      file("alpha,beta\nA.,B.\n", "a.csv"), column="1"
+    ),
+    "query_header has no meaning": lambda: read(file('{"text": "x"}\n', "a.jsonl"), header=True),
+    "query_id_column has no meaning": lambda: read(file("a\n", "a.txt"), id_column="1"),
+    "query_column is missing": lambda: read(file("", "a.tfrecord")),
+  } | parquet
+  for match, call in calls.items():
+    with pytest.raises(BertFlowError, match=match) as raised:
+      call()
+    shown = str(raised.value)
+    assert raised.value.argument in ("queries", *re.findall("^(query_[a-z_]+)", shown))
+    assert not re.search(
+      r"(?<!query_)(?<!id_)\b(input|input_format|column|id_column|header)\b[= ](is|has|=|true)", shown
+    )
+    assert "input_format" not in shown
+  with caplog.at_level("WARNING", logger="absl"), contextlib.suppress(BertFlowError):
+    read(file("Name,Words\nA man. eats it,B\n", "a.csv"))
+  assert "give query_header=true" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("name", "content", "column"),
+  [
+    ("a.jsonl", '{"_id": "q1", "text": "A."}\n', "_id"),
+    ("a.csv", "Id,text\nq1,A.\n", "Id"),
+    ("a.tsv", "text\tid\nA.\tq1\n", "id"),
+  ],
+)
+def test_ids_that_are_not_used_are_named(file, caplog, name, content, column):
+  path = file(content, name)
+  warn_of_unused_ids([path], job(path), "query_id_column")
+  expected = f"{path}: the column {column} is not used, and records are numbered from 1; --query_id_column={column}"
+  assert expected in caplog.text
+  caplog.clear()
+  EmbeddingJob(JobSettings(input=(path,), output_dir="x"))
+  assert f"--id_column={column} takes its ids" in caplog.text
+  caplog.clear()
+  for settings in ({"id_column": column}, {"column": column}, {"column": f"text,{column}"}):
+    warn_of_unused_ids([path], job(path, **settings), "id_column")
+  other = file("id\n7\n", "a.txt")
+  warn_of_unused_ids([other], job(other), "id_column")
+  assert not caplog.text

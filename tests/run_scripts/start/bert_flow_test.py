@@ -138,11 +138,21 @@ WRONG = {
   "search corpus.txt --queries=beir.jsonl --query_header": "--query_header has no meaning for jsonl files",
   "search corpus.txt --queries=beir.jsonl --query_id_column=id": "--queries: beir.jsonl: no record has the key 'id'",
   "search corpus.txt --queries=again.tsv --query_id_column=id": "--query_id_column=id: again.tsv: the id '7' repeats",
+  "search corpus.txt --queries=beir.jsonl --query_column=title,title": "--query_column=title,title: has the column",
+  "search beir.jsonl query --column=title,text,title": "--column=title,text,title: has the column 'title' 2 times",
+  "score pairs.tsv --columns=2,2": "--columns=2,2: has the column '2' 2 times",
+  "fit pairs.tsv --columns=1,1": "--columns=1,1: has the column '1' 2 times",
   "search corpus.txt --queries=a.tar": "--queries: a.tar is a tar archive",
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
   "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
   "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
   "search corpus.txt query --hybrid=bm26": "error: --hybrid=bm26: expected bm25",
+  "search corpus.txt The_dog --calibration=mean --fit_queries": "--fit_queries: needs queries, the file",
+  "search corpus.txt --queries=queries.txt --fit_queries": "--fit_queries: needs calibration or recipe",
+  "fit corpus.txt --query_column=a": "--query_column: needs queries",
+  "fit corpus.txt --queries=absent": "--queries: absent does not exist",
+  "fit corpus.txt --queries=headed.tsv": "--queries: headed.tsv: has 3 columns (sentence2, id, sentence1)",
+  "fit corpus.txt --queries=headed.tsv --query_column=x": "--queries: headed.tsv, line 1: 0 columns 'x'",
   "search corpus.txt --query=": "error: --query='': blank",
   "score ids.tsv": "column 1 has the numbers of rows",
   "eval ids.tsv": "column 1 has the numbers of rows",
@@ -226,6 +236,13 @@ RIGHT |= {
   f"search beir.jsonl {_TREC} --queries=- --query_column=2 --top_k=1": "7\tThe dog\n8\tA man\n",
   f"search beir.jsonl {_TREC} The_dog --top_k=1": "",
   "search unknown.txt 菜单 --top_k=1": "",
+}
+
+# The mean of queries, in a fit of its own or in that of the search.
+RIGHT |= {
+  "fit corpus.txt --calibration=mean --queries=headed.tsv --query_column=sentence2 --output=of_roles": "",
+  "search corpus.txt The_dog --flow_folder=of_roles/mean --top_k=1": "",
+  "search corpus.txt --queries=queries.txt --calibration=mean --fit_queries --top_k=1": "",
 }
 
 _PROMPTED = "--prompt=passage: --query_prompt=query:"
@@ -624,7 +641,7 @@ def test_vectors_and_their_index(ran, model):
   expected = [cosines[int(name) - 1] for _, name in printed]
   np.testing.assert_allclose([float(cosine) for cosine, _ in printed], expected, atol=2e-6)
   vectors = VectorFolder.open(str(folder / "vectors"))
-  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256 None, now"):
+  with rejected(EncoderError, "vectors", match="another encoder or calibration.*calibration_sha256 none, now"):
     load_model_of(vectors, calibration_folder=str(folder / "fitted/mean"))
   with rejected(EncoderError, "vectors", match="another encoder or calibration"):
     load_model_of(VectorFolder.open(str(folder / "calibrated")), model="mini")
