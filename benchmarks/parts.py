@@ -23,6 +23,7 @@ TITLES = {
   "static": "Sentences per second of the static encoder",
   "serving": "A served model",
   "duplicates": "Near-duplicates of a large file",
+  "hybrid": "An index of vectors, and one with words",
 }
 ALL = "all"
 
@@ -55,8 +56,8 @@ class BenchmarkSettings(Settings):
   )
   load_seconds: float = setting(60.0, "Seconds for which 32 clients send requests in part serving.", minimum=1.0)
 
-  corpus: str | None = setting(None, "File of sentences, one per line, of part duplicates.")
-  lines: int = setting(1_000_000, "Sentences of part duplicates; lines are repeated with numbers.", minimum=2)
+  corpus: str | None = setting(None, "File of sentences, one per line, of parts duplicates and hybrid.")
+  lines: int = setting(1_000_000, "Sentences of these two parts; lines are repeated with numbers.", minimum=2)
   part: int = setting(100_000, "Sentences of part duplicates that are compared by all cosines.", minimum=2)
 
   def __post_init__(self) -> None:

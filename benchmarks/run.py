@@ -42,8 +42,8 @@ def main() -> None:
   folder.mkdir(parents=True, exist_ok=True)
   about = {"flags": common_flags.values(), "cores": measure.cores(), "machine": platform.machine()}
   about["versions"] = common_flags.versions()
-  # Part duplicates needs a file.
-  all_parts = [name for name in TITLES if name != "duplicates" or settings.corpus]
+  # Two parts need a file.
+  all_parts = [name for name in TITLES if name not in ("duplicates", "hybrid") or settings.corpus]
   for name in all_parts if settings.benchmark == ALL else [settings.benchmark]:
     before = measure.load()
     result, text = importlib.import_module(f"benchmarks.{name}").run(benchmark)

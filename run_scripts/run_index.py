@@ -24,6 +24,10 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this runner."""
   text_flags.define_vectors_flag("Default: the argument without a flag.")
+  text = (
+    "bm25 for an index with the words of the texts, which bert-flow embed --keep_text has kept, too. Default: none."
+  )
+  flags.DEFINE_string("hybrid", None, text)
 
 
 def take_folder(arguments: list[str]) -> None:
@@ -39,7 +43,7 @@ def main() -> None:
     raise ConfigError("vectors: missing; expected a folder that bert-flow embed wrote", argument="vectors")
   from bert_flow_tf.vectors.sentence_index import index_vectors
 
-  index_vectors(FLAGS.vectors).log()
+  index_vectors(FLAGS.vectors, hybrid=FLAGS.hybrid).log()
 
 
 console = runner.command(define_flags, main, take_arguments=take_folder)

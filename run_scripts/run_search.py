@@ -30,6 +30,7 @@ from bert_flow_tf.data.files.rows import read_sentences
 from bert_flow_tf.errors import ConfigError, DataError, naming
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
+from bert_flow_tf.vectors.bm25 import check_hybrid
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.nearest import log_apart
 from bert_flow_tf.vectors.search_choice import ExactSearch, search_of_embeddings, search_of_folder
@@ -63,6 +64,11 @@ def define_flags() -> None:
   flags.DEFINE_boolean("query_header", None, text)
   text_flags.define_vectors_flag("Searched in place of input, with their encoder and calibration; ids are printed.")
   text_flags.define_index_flag()
+  text = (
+    "bm25 ranks sentences by the words that they share with the query, too (pip install 'bert-flow-tf[search]'): the "
+  )
+  text += "similarity becomes a sum of 1 / (60 + rank) over the 100 nearest and the first 100 by BM25. Default: none."
+  flags.DEFINE_string("hybrid", None, text)
   flags.DEFINE_integer("top_k", 10, "Number of sentences for each query.", lower_bound=1)
   common_flags.define_model_flags()
   common_flags.define_query_prompt_flag()
@@ -91,6 +97,7 @@ def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   if FLAGS.vectors is not None:
     common_flags.reject(["prompt"], "stands before the texts of the vectors already; query_prompt is for queries")
+  check_hybrid(FLAGS.hybrid)
   text_flags.check_vectors_flags(["id_column"])
   text_flags.check_text_flags()
   text_flags.check_output_kind(FLAGS.output_format)
@@ -213,14 +220,14 @@ def text_corpus(queries: list[str]) -> Corpus:
   model = text_flags.load_text_model(sentences, documents=True, queries=queries if FLAGS.fit_queries else None)
   embeddings = model.encode(sentences, FLAGS.predict_batch_size, show_progress_bar=True, normalize_embeddings=True)
   logging.info("%s", counted(len(corpus), "sentence", ","))
-  searcher = search_of_embeddings(embeddings, FLAGS.index, len(queries))
+  searcher = search_of_embeddings(embeddings, FLAGS.index, len(queries), sentences if FLAGS.hybrid else None)
   return Corpus(model, searcher, ("id", "sentence"), lambda row: corpus[row])
 
 
 def vector_corpus(queries: int) -> Corpus:
   """Opens the vectors of --vectors for a number of queries, and loads the model that embedded them."""
   vectors = VectorFolder.open(FLAGS.vectors)
-  searcher = search_of_folder(vectors, FLAGS.index, queries)
+  searcher = search_of_folder(vectors, FLAGS.index, queries, FLAGS.hybrid)
   quiet.import_tensorflow()
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):
@@ -285,7 +292,7 @@ def main() -> None:
     log_unknown(corpus.model, texts)
     embeddings = corpus.model.encode_query(texts, FLAGS.predict_batch_size)
     log_apart(corpus.model, embeddings)
-    nearest = corpus.searcher.search(embeddings, FLAGS.top_k)
+    nearest = corpus.searcher.search(embeddings, FLAGS.top_k, texts if FLAGS.hybrid else None)
     for position, (scores, rows) in enumerate(zip(nearest.scores, nearest.rows, strict=True)):
       for rank, (score, row) in enumerate(zip(scores, rows, strict=True), 1):
         yield position, rank, score, row
@@ -294,7 +301,8 @@ def main() -> None:
   if FLAGS.output_format == TREC:
     text_flags.write_output("".join(run_lines(queries, hits(texts), corpus)).encode("utf-8"))
   elif is_table:
-    table = [("query_id", "query", "rank", "similarity", *corpus.columns)]
+    score_name = "score" if FLAGS.hybrid else "similarity"
+    table = [("query_id", "query", "rank", score_name, *corpus.columns)]
     for position, rank, score, row in hits(texts):
       table.append((*queries[position], str(rank), f"{score:.6f}", *corpus.fields(row)))
     if FLAGS.query_id_column is None:

@@ -36,7 +36,7 @@ NOT_RUN = (
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
   (
     "",
-    r"--benchmark=(tasks|encoder|static|serving|duplicates)|--baseline=",
+    r"--benchmark=(tasks|encoder|static|serving|duplicates|hybrid)|--baseline=",
     "minutes; tests/benchmarks/ runs the parts",
   ),
   ("docs/benchmarks.md", r"million\.txt|index vectors|--vectors=vectors", "a million sentences"),

@@ -65,6 +65,9 @@ class JobSettings(Settings):
   max_record_bytes: int = record_limit()
   output_format: str = setting(shards.NPY, "Format of the vectors' files.", choices=shards.OUTPUTS)
   normalize: bool = setting(False, "Divide each vector by its length; one of zeros stays.")
+  keep_text: bool = setting(
+    False, "Keep the sentences beside their vectors, by which search and index --hybrid=bm25 compare words."
+  )
   shard_size: int = setting(
     16384, "Maximum number of records in a shard, which is what an interrupted run loses.", minimum=1
   )
@@ -182,12 +185,14 @@ class EmbeddingJob:
       deciding["first_id"] = 1
     for name in ("output_format", "shard_size", "shard_bytes", "normalize"):
       deciding[name] = getattr(settings, name)
+    if settings.keep_text:
+      deciding["keep_text"] = True
     arguments = {"batch_size": batch_size, "normalize_embeddings": settings.normalize}
     manifest = Manifest(output, deciding, {**embedder.about, **(about or {})})
     with manifest.lock():
       with self.watch.timing("indexing"), naming("input"):
         plan = manifest.begin(self._paths, self._format, settings.shard_size, settings.shard_bytes)
-      folder = ShardFolder(output, len(plan.shards), settings.output_format, model.output_dim)
+      folder = ShardFolder(output, len(plan.shards), settings.output_format, model.output_dim, settings.keep_text)
       with self.watch.timing("checking"):
         for name in folder.discard_damaged():
           logging.warning("a file of %s is damaged: its shard is embedded again", name)

@@ -3,6 +3,7 @@
 Files in reading order:
 
     unit_rows         rows of length 1, of arrays in memory or in files, and their nearest rows
+    bm25              texts by the words of a query, and hybrid search
     nearest           search: the nearest texts of queries
     retrieval         a search for judged queries, by a model and by BM25
     paraphrases       the most similar pairs of a corpus

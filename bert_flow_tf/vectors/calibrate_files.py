@@ -21,7 +21,7 @@ from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
 from bert_flow_tf.vectors.manifest import MANIFEST, check_place
-from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_sealed
+from bert_flow_tf.vectors.shards import IDS, NPY, TEXTS, UNREAD, write_sealed
 from bert_flow_tf.vectors.vector_file import write_npy
 from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files, holds_vectors
 
@@ -156,7 +156,7 @@ def _write_manifest(folder, source, manifest):
   """Writes the receipts and then the manifest, by which a folder is one of `bert-flow embed`."""
   for file in source.files:
     path = folder / _name_of_output(file)
-    names = [path.with_suffix(f".{ending}").name for ending in (NPY, IDS, UNREAD)]
+    names = [path.with_suffix(f".{ending}").name for ending in (NPY, IDS, UNREAD, TEXTS)]
     names = [name for name in names if (folder / name).is_file()]
     receipt = read_json(file.path.with_suffix(".json"))
     receipt["bytes"] = {name: (folder / name).stat().st_size for name in names}

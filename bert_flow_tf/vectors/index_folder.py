@@ -15,6 +15,7 @@ from bert_flow_tf.errors import DataError, EncoderError, one_line
 from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import Json, writing
 from bert_flow_tf.io.settings import read_fields
+from bert_flow_tf.vectors.bm25 import WordCounts
 from bert_flow_tf.vectors.inverted_lists import InvertedLists
 from bert_flow_tf.vectors.manifest import with_sha256_of_values
 from bert_flow_tf.vectors.unit_rows import UnitRows
@@ -29,13 +30,22 @@ _FORMAT_VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-  """Codes of a file of vectors; `vectors` and `checksum` are the file's, `codes` and `sha256` are of the codes."""
+  """Codes of a file of vectors; `vectors` and `checksum` are the file's, `codes` and `sha256` are of the codes.
+
+  `words_sha256` is of the file of the texts' words beside the codes; None if there is none.
+  """
 
   vectors: str
   checksum: str | None
   rows: int = dataclasses.field(metadata={"minimum": 0})
   codes: str
   sha256: str
+  words_sha256: str | None = None
+
+  @property
+  def words(self) -> str:
+    """Name of the file of words."""
+    return self.codes.replace("codes", "words")
 
   @property
   def key(self) -> tuple[str, str | None, int]:
@@ -95,6 +105,9 @@ class IndexFolder:
     """Writes `index.json`."""
     values = {"format_version": _FORMAT_VERSION, **dataclasses.asdict(self)}
     del values["folder"]
+    for part in values["parts"]:
+      if part["words_sha256"] is None:
+        del part["words_sha256"]
     files.write_text(self.folder / _STATE, json.dumps(checksums.sealed(values), indent=1) + "\n")
 
   def check_vectors(self, vectors: VectorFolder) -> None:
@@ -113,15 +126,17 @@ class IndexFolder:
     present = {part.vectors for part in kept}
     missing = [file for file in vectors if file.name not in present]
     if missing or len(kept) < len(self.parts):
-      gone = {part.codes for part in self.parts} - {part.codes for part in kept}
+      kept_codes = {part.codes for part in kept}
+      gone = [part for part in self.parts if part.codes not in kept_codes]
       self.parts, self.recall = kept, None
       self.write()
-      for name in gone:
-        (self.folder / name).unlink(missing_ok=True)
+      for part in gone:
+        for name in (part.codes, part.words):
+          (self.folder / name).unlink(missing_ok=True)
     return missing
 
-  def add(self, file: VectorFile, lists: InvertedLists) -> None:
-    """Writes the codes of a file of vectors."""
+  def add(self, file: VectorFile, lists: InvertedLists, words: WordCounts | None = None) -> None:
+    """Writes the codes of a file of vectors, and the words of its texts."""
     used = {part.codes for part in self.parts}
     number = next(number for number in range(len(used) + 1) if f"{number:05d}.codes" not in used)
     name = f"{number:05d}.codes"
@@ -129,8 +144,31 @@ class IndexFolder:
       for _, block in UnitRows([file], self.dim).blocks():
         codes.write(lists.codes(block).tobytes())
     checksum = checksums.of_file(self.folder / name)
-    self.parts.append(Part(file.name, file.checksum, len(file), name, checksum))
+    part = Part(file.name, file.checksum, len(file), name, checksum)
+    if words is not None:
+      part = self._with_words(part, words)
+    self.parts.append(part)
     self.write()
+
+  def add_words(self, part: Part, words: WordCounts) -> None:
+    """Writes the words of the texts of a part."""
+    self.parts[self.parts.index(part)] = self._with_words(part, words)
+    self.write()
+
+  def words_of(self, part: Part) -> WordCounts:
+    """Returns the words of the texts of a part that has them."""
+    try:
+      words = WordCounts.of_bytes(self._content(part.words, part.words_sha256))
+      if len(words) != part.rows:
+        raise ValueError(f"{len(words)} texts, expected {part.rows}")
+    except ValueError as error:
+      raise _damaged(self.folder / part.words, one_line(error)) from error
+    return words
+
+  def _with_words(self, part, words):
+    content = words.to_bytes()
+    files.write_bytes(self.folder / part.words, content)
+    return dataclasses.replace(part, words_sha256=hashlib.sha256(content).hexdigest())
 
   def finish(self, lists: InvertedLists) -> None:
     """Writes what was measured; the index is complete."""

@@ -1,5 +1,6 @@
 """Nearest neighbors by cosine: exact, in blocks, without an array of all pairs; or by a `SentenceIndex`."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,6 +11,7 @@ from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.io.checks import as_array, check_counts
 from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.vectors.bm25 import Bm25, WordCounts, check_hybrid, search_both
 from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows, nearest
 
 # Calibrations that keep a mean.
@@ -33,8 +35,8 @@ class Index(Protocol):
   def check_model(self, model: Any) -> None:
     """Raises an EncoderError if the embeddings are not of this model."""
 
-  def search(self, query_embeddings: npt.ArrayLike, top_k: int) -> Neighbors:
-    """Returns the nearest embeddings of each query."""
+  def search(self, query_embeddings: npt.ArrayLike, top_k: int, queries: Sequence[str] | None = None) -> Neighbors:
+    """Returns the nearest embeddings of each query; with the texts of the queries, by BM25, too."""
 
 
 @either_name
@@ -44,6 +46,7 @@ def search(
   texts: Texts | Index | None = None,
   *,
   top_k: int = 10,
+  hybrid: str | None = None,
   batch_size: int = 64,
   query_chunk_size: int = 1024,
   corpus_chunk_size: int = 16384,
@@ -63,6 +66,8 @@ def search(
     queries: m sentences, as `SentenceModel.encode` takes them; or one str.
     texts: n sentences to search in, of which blank ones are not found; or a `SentenceIndex` of their embeddings.
     top_k: number of neighbors of a query; all n that are not blank, if that is less.
+    hybrid: "bm25" for the texts that share words with a query, too (`pip install 'bert-flow-tf[search]'`): the scores
+      are sums of 1 / (60 + rank) over the 100 nearest texts and the first 100 by BM25. An index needs its texts.
     batch_size: see `SentenceModel.encode`.
     query_chunk_size: see `search_embeddings`.
     corpus_chunk_size: see `search_embeddings`.
@@ -78,6 +83,7 @@ def search(
     EncoderError, CalibrationError: an embedding is not finite, or the index is of another encoder.
   """
   check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
+  check_hybrid(hybrid)
   if hasattr(model, "encode"):
     if texts is None:
       raise ConfigError("texts: missing; expected the sentences to search in", argument="texts")
@@ -89,7 +95,9 @@ def search(
       texts.check_model(model)
       query_embeddings = encode_query(query_texts, batch_size=batch_size, show_progress_bar=False)
       log_apart(model, query_embeddings)
-      return texts.search(query_embeddings, top_k)
+      if hybrid is None:
+        return texts.search(query_embeddings, top_k)
+      return texts.search(query_embeddings, top_k, query_texts)
     corpus_texts = check_sentences(texts, "texts")
     with_text = rows_with_text(corpus_texts)
     if not len(with_text):
@@ -98,9 +106,18 @@ def search(
     corpus = encode_document(corpus_texts, batch_size=batch_size, show_progress_bar=show_progress_bar)
     query_embeddings = encode_query(query_texts, batch_size=batch_size, show_progress_bar=False)
     log_apart(model, query_embeddings)
-    settings = (top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
-    scores, rows = search_embeddings(query_embeddings, corpus, *settings)
+    bm25 = None
+    if hybrid is not None:
+      bm25 = Bm25(WordCounts.of_texts(corpus_texts))
+
+    def find(k):
+      settings = (query_chunk_size, corpus_chunk_size, show_progress_bar)
+      return search_embeddings(query_embeddings, corpus, k, *settings)
+
+    scores, rows = search_both(find, bm25, top_k, query_texts)
     return Neighbors(scores, with_text[rows])
+  elif hybrid is not None:
+    raise ConfigError(f"hybrid={hybrid}: embeddings have no words; search(model, queries, texts) has", "hybrid")
   elif texts is None:
     embeddings: Any = queries
   else:

@@ -24,8 +24,8 @@ from bert_flow_tf.io import checksums, files, storage
 NPY = "npy"
 # Names of the counters.
 READ, EMBEDDED, SKIPPED_EMPTY, BAD = "read", "embedded", "skipped (empty)", "bad"
-# Endings of the files of ids, and of `unread_keys`.
-IDS, UNREAD = "ids.txt", "unread.txt"
+# Endings of the files of ids, of `unread_keys`, and of texts: a string of JSON per line.
+IDS, UNREAD, TEXTS = "ids.txt", "unread.txt", "texts.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +63,13 @@ class ShardRecords:
 
 @dataclasses.dataclass(frozen=True)
 class ShardFolder:
-  """Folder with a number `shards` of shards: vectors of `dim` dimensions in the format `output`."""
+  """Folder with a number `shards` of shards: vectors of `dim` dimensions in the format `output`, perhaps with texts."""
 
   folder: str
   shards: int
   output: str
   dim: int
+  keeps_text: bool = False
 
   def name(self, number: int, ending: str, prefix: str = "shard") -> str:
     """Returns the name of a file, as shard-00000-of-00010.npy."""
@@ -91,6 +92,9 @@ class ShardFolder:
     if self.output == NPY:
       with self._writing(self.name(number, IDS), sizes) as file:
         write_lines(file, ids)
+    if self.keeps_text:
+      with self._writing(self.name(number, TEXTS), sizes) as file:
+        write_lines(file, (json.dumps(record.text) for record in shard.records))
     if shard.unread.any():
       with self._writing(self.name(number, UNREAD), sizes) as file:
         write_lines(file, shard.unread.tolist())

@@ -14,10 +14,10 @@ import numpy as np
 
 from bert_flow_tf.data.files.input_format import PARQUET
 from bert_flow_tf.data.files.parquet import import_parquet
-from bert_flow_tf.errors import DataError, one_line
+from bert_flow_tf.errors import ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json, writing
-from bert_flow_tf.vectors.shards import IDS, NPY, UNREAD, write_lines
+from bert_flow_tf.vectors.shards import IDS, NPY, TEXTS, UNREAD, write_lines
 
 AGAIN = "the same bert-flow embed command makes it again"
 # Rows of a file in memory at once.
@@ -37,6 +37,7 @@ class VectorFile:
     ids_checksum: hexadecimal SHA-256 of the file of ids; None if it is not known, or the ids are in this file.
     unread: number of vectors whose text was not read whole, with keys in a file of their own; None if it is not known.
     unread_checksum: hexadecimal SHA-256 of the file of keys; None if it is not known, or there is none.
+    texts_checksum: hexadecimal SHA-256 of the file of texts; None if it is not known, or there is none.
   """
 
   folder: str
@@ -47,6 +48,7 @@ class VectorFile:
   ids_checksum: str | None = None
   unread: int | None = None
   unread_checksum: str | None = None
+  texts_checksum: str | None = None
 
   @classmethod
   def of_npy(cls, path: pathlib.Path) -> "VectorFile":
@@ -109,10 +111,25 @@ class VectorFile:
     _check(path, self.unread_checksum)
     return np.array(path.read_text(encoding="utf-8").split(), np.int64)
 
+  def texts(self) -> list[str]:
+    """Returns the texts of the vectors; a ConfigError if bert-flow embed did not keep them."""
+    path = self.path.with_suffix(f".{TEXTS}")
+    if not path.is_file():
+      message = f"vectors={self.folder}: {self.name} has no texts, whose words are compared; expected a folder of "
+      raise ConfigError(f"{message}bert-flow embed --keep_text", argument="vectors")
+    _check(path, self.texts_checksum)
+    try:
+      texts = list(map(json.loads, path.read_bytes().splitlines()))
+    except ValueError as error:
+      raise self._damaged(f"{path.name}: {one_line(error)}") from error
+    if len(texts) != self.rows:
+      raise self._damaged(f"it has {len(texts)} texts, expected {self.rows}")
+    return texts
+
   def copy_ids(self, path: pathlib.Path) -> list[str]:
-    """Writes ids and keys next to a .npy file with other vectors for them; returns the names of the written files."""
+    """Writes ids, keys and texts next to a .npy file with other vectors for them; returns the names of the files."""
     written = []
-    for ending in (IDS, UNREAD):
+    for ending in (IDS, UNREAD, TEXTS):
       source, copy = self.path.with_suffix(f".{ending}"), path.with_suffix(f".{ending}")
       if source.is_file():
         with source.open("rb") as file, writing(copy) as copied:

@@ -22,7 +22,7 @@ from bert_flow_tf.vectors.manifest import (
   is_of_embed,
   read_manifest,
 )
-from bert_flow_tf.vectors.shards import EMBEDDED, IDS, UNREAD, ShardFolder
+from bert_flow_tf.vectors.shards import EMBEDDED, IDS, TEXTS, UNREAD, ShardFolder
 from bert_flow_tf.vectors.unit_rows import UnitRows
 from bert_flow_tf.vectors.vector_file import AGAIN, VectorFile
 
@@ -189,6 +189,7 @@ def _files_of(folder, run, manifest):
     name = path.relative_to(folder).as_posix()
     known = [sums.get(path.name), sums.get(path.with_suffix(f".{IDS}").name)]
     known += [values.get("unread"), sums.get(path.with_suffix(f".{UNREAD}").name)]
+    known.append(sums.get(path.with_suffix(f".{TEXTS}").name))
     files.append(VectorFile(folder, name, counters[EMBEDDED], settings["dim"], *known))
     files[-1].check_shape()
   return files

@@ -25,12 +25,12 @@ class Wide(Model):
     return np.tile(super().encode(sentences), 2)
 
 
-def embed(folder, sentences=SENTENCES, encoder="toy", model=None, output="npy"):
+def embed(folder, sentences=SENTENCES, encoder="toy", model=None, output="npy", keep_text=False):
   """Writes the vectors of sentences in shards of 50."""
   text = folder.with_suffix(".txt")
   text.parent.mkdir(parents=True, exist_ok=True)
   text.write_text("".join(f"{sentence}\n" for sentence in sentences))
-  settings = JobSettings(input=(str(text),), output_dir=str(folder), shard_size=50, output_format=output)
+  settings = JobSettings((str(text),), str(folder), shard_size=50, output_format=output, keep_text=keep_text)
   model = model or Model()
   EmbeddingJob(settings).run(Embedder(model, Model, {"weights": encoder}, {"encoder": {}}))
   return np.array([np.tile(vector(sentence), model.output_dim // 4) for sentence in sentences])

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from bert_flow_tf import SentenceModel
+from bert_flow_tf import SentenceModel, search
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.vector_folder import VectorFolder
@@ -20,6 +20,7 @@ from tests.vectors.toy_rows import all_cosines
 
 pytestmark = pytest.mark.packages
 HAS_FAISS = importlib.util.find_spec("faiss") is not None
+HAS_BM25S = HAS_FAISS and importlib.util.find_spec("bm25s") is not None
 
 # Runs command lines, [its words, standard input] of each; prints [[status, stdout, stderr, whether TensorFlow is
 # imported]]. From the line of the number sys.argv[1] on, each encoder is loaded once.
@@ -150,6 +151,7 @@ WRONG = {
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
   "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
   "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
+  "search corpus.txt query --hybrid=bm26": "error: --hybrid=bm26: expected bm25",
   "search corpus.txt The_dog --calibration=mean --fit_queries": "--fit_queries: needs queries, the file",
   "search corpus.txt --queries=queries.txt --fit_queries": "--fit_queries: needs calibration or recipe",
   "fit corpus.txt --query_column=a": "--query_column: needs queries",
@@ -274,6 +276,16 @@ RIGHT |= {
   "dedupe --vectors=centered --threshold=0.999": "",
 }
 
+if HAS_BM25S:
+  RIGHT |= {
+    "search corpus.csv --column=text --id_column=id dog --top_k=3 --hybrid=bm25": "",
+    "embed corpus.csv --column=text --id_column=id --keep_text --output=with_texts": "",
+    "search --vectors=with_texts dog --top_k=3 --hybrid=bm25": "",
+    "index with_texts --hybrid=bm25": "",
+    "search --vectors=with_texts dog park --top_k=3 --hybrid=bm25": "",
+    "search --vectors=with_texts dog park --top_k=3 --hybrid=bm25 --output_format=trec": "",
+  }
+
 if HAS_FAISS:
   RIGHT |= {
     "embed corpus.csv --column=text --id_column=id --output=vectors": "",
@@ -368,6 +380,8 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
     written |= {"vectors", "calibrated", "of_index.tsv", "brands", "brands.jsonl"}
+  if HAS_BM25S:
+    written |= {"with_texts"}
   assert {path.name for path in folder.iterdir()} == names | written
 
 
@@ -614,6 +628,23 @@ def test_calibrated_vectors_are_searched(ran, model):
   assert sorted(found) == [0, 1, 2, 3, 4] and found[0] == cosines.argmax()
   np.testing.assert_allclose([float(cosine) for cosine, _ in printed], cosines[found], atol=1e-5)
   assert results["dedupe --vectors=centered --threshold=0.999"][1].split() == ["1", "2", "4", "5"]
+
+
+@pytest.mark.skipif(not HAS_BM25S, reason="bm25s or faiss-cpu is not installed: they are the extra search")
+def test_hybrid_search(ran, model):
+  _, _, results = ran
+  scores, rows = search(model, ["dog", "park"], SENTENCES, top_k=3, hybrid="bm25")
+  expected = [[f"{score:.6f}", f"n{row}"] for score, row in zip(scores[0], rows[0], strict=True)]
+  printed = results["search corpus.csv --column=text --id_column=id dog --top_k=3 --hybrid=bm25"][1]
+  assert [line.split("\t")[:2] for line in printed.splitlines()] == expected
+  printed = results["search --vectors=with_texts dog --top_k=3 --hybrid=bm25"][1]
+  assert [line.split("\t") for line in printed.splitlines()] == expected
+  header, *lines = results["search --vectors=with_texts dog park --top_k=3 --hybrid=bm25"][1].splitlines()
+  assert header == "query\trank\tscore\tid" and [line.split("\t")[2:] for line in lines[:3]] == expected
+  run = results["search --vectors=with_texts dog park --top_k=3 --hybrid=bm25 --output_format=trec"][1].splitlines()
+  found = [f"{score:.9g}" for score in scores.ravel()]
+  assert [line.split()[2] for line in run] == [f"n{row}" for row in rows.ravel()]
+  assert [line.split()[4] for line in run] == found
 
 
 def test_vectors_and_their_index(ran, model):
