@@ -182,7 +182,9 @@ def split_columns(column: str, prefix: str = "") -> list[str]:
   try:
     (names,) = csv.reader([column], strict=True, skipinitialspace=True)
   except (csv.Error, ValueError) as error:
-    message = f"{prefix}column={column!r}: are no names of columns ({error}); expected names that commas separate"
+    message = (
+      f"{prefix}column={column!r}: cannot be split into names; expected names that commas separate, as title,text"
+    )
     raise ConfigError(f"{message}{COMMA_HINT}", argument=f"{prefix}column") from error
   return [name.strip() for name in names]
 
