@@ -20,7 +20,7 @@ from bert_flow_tf.io.files import check_path, owned, read_json, temporary_name, 
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.fitter import settings_of_fit
-from bert_flow_tf.vectors.manifest import MANIFEST, check_place
+from bert_flow_tf.vectors.manifest import MANIFEST, check_place, is_of_embed
 from bert_flow_tf.vectors.shards import IDS, NPY, TEXTS, UNREAD, write_sealed
 from bert_flow_tf.vectors.vector_file import write_npy
 from bert_flow_tf.vectors.vector_folder import VectorFolder, find_vector_files, holds_vectors
@@ -80,8 +80,8 @@ def apply_to_files(
     calibration = load_calibration(folder)
   transform = calibration.transform_queries if role == QUERY else calibration.transform
   target = check_path(output, "output")
-  # Version 0.2 wrote folders inside the folder that they were made of; there a run resumes.
-  begun = output if (target / _CALIBRATED).is_file() else None
+  # A finished folder may be inside the vectors that it was made of, from before that was an error.
+  begun = output if is_of_embed(output) else None
   files = find_vector_files(vectors, leave_out=begun)
   source = None if role == QUERY else _folder_of_embed(vectors, begun)
   _check_fits(calibration, folder, files, vectors_of)

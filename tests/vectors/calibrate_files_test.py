@@ -161,7 +161,7 @@ def test_a_folder_of_embed_stays_one(tmp_path, output, monkeypatch):
 
 
 def test_an_output_inside_its_vectors_is_rejected(tmp_path):
-  """Both would be read together; a run that version 0.2 began there is resumed."""
+  """Both would be read together; a folder that is there already is resumed."""
   source, inner = tmp_path / "vectors", tmp_path / "vectors/calibrated"
   embed(source)
   embed(tmp_path / "parent/a")
@@ -177,9 +177,13 @@ def test_an_output_inside_its_vectors_is_rejected(tmp_path):
   with rejected(ConfigError, "output", match="is inside .*/parent/a, which .*calibration_sha256 none and"):
     apply_to_files([str(source)], str(tmp_path / "mean"), str(tmp_path / "parent/a/calibrated"))
   assert content_of(tmp_path) == before and not inner.exists()
-  # As 0.2 wrote it: the same call resumes.
+  # One that is there already, as 0.2 left it, would become a part; a folder of vectors resumes.
   apply_to_files([str(source)], str(tmp_path / "mean"), str(tmp_path / "outside"))
-  shutil.move(tmp_path / "outside", inner)
+  shutil.copytree(tmp_path / "outside", inner)
+  (inner / "manifest.json").unlink()
+  with rejected(ConfigError, "output", match="is inside the vectors"):
+    apply_to_files([str(source)], str(tmp_path / "mean"), str(inner))
+  shutil.copy(tmp_path / "outside/manifest.json", inner)
   arguments = [str(source)], str(tmp_path / "mean"), str(inner)
   expected = content_of(inner)
   assert apply_to_files(*arguments) == {}

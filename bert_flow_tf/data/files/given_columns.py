@@ -141,14 +141,14 @@ def corpus_format(
   """
   first, *others = _empty_last(paths)
   is_named = any(name is not None and not is_column_number(name) for name in (column, id_column))
-  row: list[str] = []
-  if is_named and header is not False and kind in (TSV, CSV, JSONL, PARQUET):
-    row = _first_row(first, kind, max_bytes)
-    if kind == TSV:
-      check_no_json_lines(first, row, prefix)
+  if is_named and header is not False and kind == TSV:
+    check_no_json_lines(first, _first_row(first, kind, max_bytes), prefix)
   columns = []
   if column is not None:
-    columns = [column] if has_name(column, row) or "," not in column else split_columns(column, prefix)
+    columns = [column]
+    has_names = header is not False and kind in (TSV, CSV, JSONL, PARQUET)
+    if "," in column and not (has_names and has_name(column, _first_row(first, kind, max_bytes))):
+      columns = split_columns(column, prefix)
     check_column_names(f"{prefix}column", columns)
   found = InputFormat(kind, next(iter(columns), None), header=bool(header), more_columns=tuple(columns[1:]) or None)
   if column is None and (kind != TEXT or not whole_lines):
@@ -182,7 +182,9 @@ def split_columns(column: str, prefix: str = "") -> list[str]:
   try:
     (names,) = csv.reader([column], strict=True, skipinitialspace=True)
   except (csv.Error, ValueError) as error:
-    message = f"{prefix}column={column!r}: are no names of columns ({error}); expected names that commas separate"
+    message = (
+      f"{prefix}column={column!r}: cannot be split into names; expected names that commas separate, as title,text"
+    )
     raise ConfigError(f"{message}{COMMA_HINT}", argument=f"{prefix}column") from error
   return [name.strip() for name in names]
 

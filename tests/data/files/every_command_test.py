@@ -241,8 +241,8 @@ def test_a_name_with_a_comma(file):
       ("c,", "c,: has an empty name"),
       (",", ",: has an empty name"),
       ('"",c', ",c: has an empty name"),
-      ("c,d\ne", "no names of columns .*; a name that has a comma"),
-      ('"c,d', "no names of columns .*; a name that has a comma"),
+      ("c,d\ne", "cannot be split into names; .*; a name that has a comma"),
+      ('"c,d', "cannot be split into names; .*; a name that has a comma"),
     ):
       for prefix in ("", "query_"):
         with rejected(ConfigError, f"{prefix}column", match=f"^{prefix}column=.*{match}"):
