@@ -212,6 +212,7 @@ def test_a_saved_index_has_its_words(tmp_path):
   index.save(tmp_path)
   loaded = SentenceIndex.load(tmp_path)
   for index_again in (index, loaded):
+    index_again.search(queries[:1], 1, ["saturn"])  # the words are made ready
     index_again.add(embeddings[:9] ** 2, ["whale"] * 9)
   np.testing.assert_array_equal(loaded.search(queries, 50, QUERIES).rows, index.search(queries, 50, QUERIES).rows)
   assert set(loaded.search(queries[:1], 5, ["whale"]).rows[0]) & set(range(300, 309))
