@@ -130,11 +130,11 @@ def load_task_and_corpus(
   if beir is not None and beir.fit_queries and isinstance(task, RetrievalTask):
     queries = tuple(text for text in task.queries.values() if text.strip())
     return task, dataclasses.replace(flow_corpus, queries=queries)
-  queries = read_queries(corpus.queries, corpus.query_column, data.max_record_bytes)
+  queries = read_query_texts(corpus.queries, corpus.query_column, data.max_record_bytes)
   return task, dataclasses.replace(flow_corpus, queries=queries)
 
 
-def read_queries(
+def read_query_texts(
   path: str | None, column: str | None = None, max_record_bytes: int = MAX_RECORD_BYTES
 ) -> tuple[str, ...] | None:
   """Returns the texts of a file of queries, of any kind but TFRecord; None without a file."""
