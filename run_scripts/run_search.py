@@ -28,6 +28,7 @@ from bert_flow_tf.data.files.given_columns import warn_of_unused_ids
 from bert_flow_tf.data.files.input_format import TEXT, TSV
 from bert_flow_tf.data.files.rows import read_sentences
 from bert_flow_tf.errors import ConfigError, DataError, naming
+from bert_flow_tf.evaluation.retrieval import trec_line
 from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.bm25 import check_hybrid
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 TREC = "trec"
-# Name of the run in its last column.
-_RUN = "bert_flow"
 # Flags of the corpus; those of the queries have a prefix.
 _COLUMNS, _OF_QUERIES = ("column", "id_column", "header"), "query_"
 
@@ -315,16 +314,13 @@ def main() -> None:
 
 
 def run_lines(queries: list[tuple[str, str]], hits: Iterable[tuple], corpus: Corpus) -> Iterator[str]:
-  """Yields the lines of a run in TREC's format.
-
-  trec_eval sorts by the similarity, so that it has all digits of float32: it is equal where the cosines are equal.
-  """
+  """Yields the lines of a run in TREC's format."""
   for position, of_query in itertools.groupby(hits, key=lambda hit: hit[0]):
     found = [(corpus.fields(row)[0], rank, score) for _, rank, score, row in of_query]
     if FLAGS.vectors is not None:
       check_ids((name for name, _, _ in found), f"vectors={FLAGS.vectors}")
     for name, rank, score in found:
-      yield f"{queries[position][0]} Q0 {name} {rank} {score:.9g} {_RUN}\n"
+      yield trec_line(queries[position][0], name, rank, score)
 
 
 def _line(fields):

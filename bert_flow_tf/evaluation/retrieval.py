@@ -124,7 +124,7 @@ class JudgedSearch:
     self.documents = [texts[name] for name in self.document_ids]
     self.depth = DEPTH + ignore_identical_ids
 
-  def ranking(self, rows: Sequence[np.ndarray], scores: Sequence[np.ndarray]) -> "Ranking":
+  def ranking(self, rows: Iterable[np.ndarray], scores: Iterable[np.ndarray]) -> "Ranking":
     """Returns the ranking of positions of documents, the best first, and their scores, [up to `depth`] per query."""
     ids, of_scores = [], []
     for query, found, values in zip(self.query_ids, rows, scores, strict=True):

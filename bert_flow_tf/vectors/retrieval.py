@@ -70,11 +70,18 @@ def bm25_ranking(judged: JudgedSearch) -> Ranking:
     raise ConfigError(f"BM25 needs bm25s, which cannot be imported ({error}): {install_command('search')}") from error
   logging.getLogger("bm25s").setLevel(logging.WARNING)  # logs each index that is made
   retriever = bm25s.BM25()
-  documents = bm25s.tokenize(judged.documents, stopwords="en", show_progress=False)
-  retriever.index(documents, show_progress=False)
+  documents, queries = (
+    bm25s.tokenize(texts, stopwords="en", return_ids=False, show_progress=False)
+    for texts in (judged.documents, judged.queries)
+  )
+  has_words = any(documents)
+  if has_words:
+    retriever.index(documents, show_progress=False)
   rows, scores = [], []
-  for words in bm25s.tokenize(judged.queries, stopwords="en", return_ids=False, show_progress=False):
-    of_documents = retriever.get_scores(words) if words else np.zeros(len(judged.documents), np.float32)
+  for words in queries:
+    of_documents = np.zeros(len(judged.documents), np.float32)
+    if has_words and words:
+      of_documents = retriever.get_scores(words)
     found = np.flatnonzero(of_documents)
     order = found[np.argsort(-of_documents[found], kind="stable")][: judged.depth]
     rows.append(order)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_flow_tf import evaluate_retrieval
 from bert_flow_tf.calibration.low_dim import LowDim
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.errors import ConfigError, DataError
+from bert_flow_tf.evaluation.retrieval import score_rankings
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter, revision
 from bert_flow_tf.integrations.senteval import SentEvalAdapter
 from bert_flow_tf.model import SentenceModel
@@ -99,6 +101,26 @@ def test_prompts_by_the_type_that_mteb_gives(tmp_path):
   assert len({revision(each) for each in (model, *others)}) == 4
   given = adapter.encode(["b"], prompt_type="query", prompt="dogs ")
   np.testing.assert_allclose(given, model.encode(["dogs b"]), atol=1e-5)
+
+
+def test_a_search_as_mteb_runs_it(tmp_path):
+  """Roles by the type that mteb gives, and its ranking; evaluators_test runs mteb itself."""
+  model = SentenceModel.from_pretrained(str(tiny.save_tiny(tmp_path)), query_prompt="cats ", **ARGUMENTS)
+  texts = [*filter(None, SENTENCES), "dog b"]
+  model.fit(texts[6:], "whitening-3", queries=texts[:6], show_progress=False)
+  queries, corpus = ({f"{i}": text for i, text in enumerate(side)} for side in (texts[:6], texts[6:]))
+  qrels = {f"{i}": {f"{(i + 2) % 6}": 2, f"{(i + 3) % 6}": 1} for i in range(6)}
+  adapter = SentenceTransformersAdapter(model)
+  types_of_mteb = enum.Enum("PromptType", {"query": "query", "document": "document"})
+  of_queries = adapter.encode([{"text": list(queries.values())}], prompt_type=types_of_mteb.query)
+  documents = [{"title": ["", ""], "text": list(corpus.values())[start : start + 2]} for start in range(0, 6, 2)]
+  cosines = np.asarray(adapter.similarity(of_queries, adapter.encode(documents, prompt_type=types_of_mteb.document)))
+  rankings = {f"{i}": list(map(str, np.argsort(-row))) for i, row in enumerate(cosines)}
+  kept = {"ignore_identical_ids": False}
+  ours = evaluate_retrieval(model, corpus, queries, qrels, **kept)
+  assert score_rankings(rankings, qrels).mean == pytest.approx(ours.mean)
+  without_roles = types.SimpleNamespace(encode=model.encode)
+  assert evaluate_retrieval(without_roles, corpus, queries, qrels, **kept).mean != pytest.approx(ours.mean)
 
 
 def test_tensors_where_pytorch_is_imported(adapter, monkeypatch):

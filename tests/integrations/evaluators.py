@@ -9,6 +9,7 @@ from datasets import Dataset, DatasetDict
 from sentence_transformers import util
 from sentence_transformers.sentence_transformer import evaluation
 
+from bert_flow_tf import evaluate_retrieval
 from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
 from tests.integrations.evaluators_test import LABELS, SCORES, THRESHOLD, A, B
@@ -101,11 +102,55 @@ def call_mteb(adapter, folder):
   root = pathlib.Path(folder, "mteb", "results")
   results["results of"] = sorted({str(path.parent.relative_to(root)) for path in root.rglob("Pairs.json")})
   results["STS from cached embeddings"] = [scores(CachedEmbeddingWrapper(adapter, f"{folder}/e")) for _ in range(2)][1]
+  results["retrieval"] = retrieval(folder, about)
   results["mock tasks"] = {}
   for name, status in mteb.mock_run(adapter).items():
     if status is not None:  # None: of images and sound
       results["mock tasks"][name] = getattr(status, "exception", "passed")
   return results
+
+
+def retrieval(folder, about):
+  """Returns nDCG@10 of a search by mteb, by `evaluate_retrieval`, and of a model that does not know roles."""
+  import mteb
+  from mteb.abstasks.retrieval import AbsTaskRetrieval
+  from mteb.abstasks.task_metadata import TaskMetadata
+
+  texts = [("Queries", A, "q"), ("Corpus", B, "d")]
+  queries, corpus = ({f"{prefix}{row}": text for row, text in enumerate(side)} for _, side, prefix in texts)
+  qrels = {f"q{row}": {f"d{row}": 1, f"d{(row + 2) % 6}": 2} for row in range(6)}
+
+  class Search(AbsTaskRetrieval):
+    metadata = TaskMetadata(
+      **about,
+      name="Search",
+      description="a search of this test",
+      dataset={"path": "none/none", "revision": "none"},
+      type="Retrieval",
+      category="t2t",
+      modalities=["text"],
+      eval_splits=["test"],
+      eval_langs=["eng-Latn"],
+      main_score="ndcg_at_10",
+    )
+
+    def load_data(self, **unused):
+      rows = {}
+      for name, texts in (("corpus", corpus), ("queries", queries)):
+        rows[name] = Dataset.from_list([{"id": number, "text": text} for number, text in texts.items()])
+      self.dataset = {"default": {"test": {**rows, "relevant_docs": qrels, "top_ranked": None}}}
+      self.data_loaded = True
+
+  model = SentenceModel.from_pretrained(f"{folder}/tiny", query_prompt="cats ").fit(B, "whitening-3", queries=A)
+
+  class WithoutRoles:
+    encode = model.encode
+
+  (found,) = mteb.evaluate(
+    SentenceTransformersAdapter(model), [Search()], cache=None, show_progress_bar=False
+  ).task_results
+  ours = [100 * found.scores["test"][0]["ndcg_at_10"]]
+  return ours + [evaluate_retrieval(each, corpus, queries, qrels).mean["ndcg@10"] for each in (model, WithoutRoles())]
 
 
 if __name__ == "__main__":

@@ -137,5 +137,7 @@ def test_mteb(folder, cosines):
   spearman = stats.spearmanr(np.diag(cosines[:6, 6:]), SCORES)[0]
   for name in ("STS", "STS from cached embeddings"):
     close(found[name], cosine_spearman=spearman, spearman=spearman)
+  by_mteb, ours, without_roles = found["retrieval"]
+  assert by_mteb == pytest.approx(ours, abs=2e-3) and abs(ours - without_roles) > 1
   adapter = SentenceTransformersAdapter(SentenceModel.load(folder / "model"))
   assert found["results of"] == [adapter.model_card_data.base_model.replace("/", "__").replace("@", "/")]

@@ -67,6 +67,7 @@ def test_bm25_is_that_of_bm25s():
   expected = retriever.get_scores(["dogs"])
   np.testing.assert_allclose(ranking.scores[0], expected[expected > 0], rtol=1e-6)
   assert judged.measure(ranking).by_query["q4"]["map"] == 0
+  assert bm25_ranking(JudgedSearch({"a": "the"}, QUERIES, {"q1": {"a": 1}})).document_ids == [[]]
 
 
 def test_without_bm25s(monkeypatch):
