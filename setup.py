@@ -44,8 +44,8 @@ SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1
 # This version accepts the protobuf of TensorFlow, 6.31 or later.
 BEAM = ["apache-beam==2.77.*"]
 
-# The index of search and dedupe.
-SEARCH = ["faiss-cpu>=1.15,<2"]
+# The index of search and dedupe; BM25 of search and of evaluations.
+SEARCH = ["faiss-cpu>=1.15,<2", "bm25s>=0.2,<1"]
 
 # fsspec's file systems of gs:// and s3://.
 STORES = {"gcs": ["gcsfs>=2024.2"], "s3": ["s3fs>=2024.2"]}

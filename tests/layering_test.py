@@ -34,6 +34,7 @@ _ONLY_IN = {
   ),
   "tensorflow_serving": ("bert_flow_tf.serving",),
   "apache_beam": ("bert_flow_tf.corpus",),
+  "bm25s": ("bert_flow_tf.vectors",),
   "faiss": ("bert_flow_tf.vectors.inverted_lists",),
   "fsspec": ("bert_flow_tf.io.storage",),
   "pyarrow": ("bert_flow_tf.data", "bert_flow_tf.vectors.shards"),

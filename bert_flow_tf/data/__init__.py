@@ -12,6 +12,7 @@ Files in reading order:
     nli           SNLI and MNLI
     files/        lines and records of text, TSV, CSV, JSON lines, Parquet and TFRecords
     custom        a user's file as a task
+    beir          a folder of a search with judgments as a task
     flow_corpus   which sentences a flow is fitted on
     siamese_task  labels of the published runner
     tfds_source   TensorFlow Datasets that are prepared, or downloaded

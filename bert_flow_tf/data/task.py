@@ -12,9 +12,9 @@ from bert_flow_tf.data.pairs import SPLITS, SentencePairs
 from bert_flow_tf.data.table import TaskTable
 from bert_flow_tf.errors import ConfigError, DataError
 
-# Kinds of gold: a similarity score, 0 or 1, or a class.
-SIMILARITY, BINARY, CLASSES = "similarity", "binary", "classes"
-_METRICS = {SIMILARITY: "correlation", BINARY: "auc", CLASSES: "accuracy"}
+# Kinds of gold: a similarity score, 0 or 1, a class, or the relevant documents of queries.
+SIMILARITY, BINARY, CLASSES, RETRIEVAL = "similarity", "binary", "classes", "retrieval"
+_METRICS = {SIMILARITY: "correlation", BINARY: "auc", CLASSES: "accuracy", RETRIEVAL: "ndcg@10"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +47,8 @@ class TaskSpec:
   name: str
   description: str  # a line for the help text
   load: Callable[["TaskSpec", Paths], "TaskData"]
-  # SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0) or CLASSES (gold is an index
-  # of `labels`).
+  # SIMILARITY (gold is a score on `scale`), BINARY (gold is 1 for a positive pair, else 0), CLASSES (gold is an index
+  # of `labels`) or RETRIEVAL (see `beir.RetrievalTask`).
   kind: str = SIMILARITY
   scale: tuple[float, float] = (0.0, 1.0)
   eval_split: str | None = "test"  # None if the task has no gold
@@ -63,7 +63,7 @@ class TaskSpec:
 
   @property
   def metric(self) -> str:
-    """Metric of the kind: "correlation", "auc" or "accuracy"."""
+    """Metric of the kind: "correlation", "auc", "accuracy" or "ndcg@10"."""
     return _METRICS[self.kind]
 
   def with_metric(self, metric: str) -> "TaskSpec":

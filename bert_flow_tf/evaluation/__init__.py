@@ -13,6 +13,7 @@ Files in reading order:
     scored_tasks  tasks with gold, and files of similarities that other programs wrote
     isotropy      IsoScore, singular values, and the warning where no cone is left to remove
     mixtures      scores without labels, of which `auto` takes the best
+    retrieval     measures of a search for judged queries, as trec_eval has them
     figures       figures of a run's page
 """
 

@@ -4,6 +4,7 @@ Files in reading order:
 
     unit_rows         rows of length 1, of arrays in memory or in files, and their nearest rows
     nearest           search: the nearest texts of queries
+    retrieval         a search for judged queries, by a model and by BM25
     paraphrases       the most similar pairs of a corpus
     unrelated         cosines of unrelated rows, which a threshold must exceed
     inverted_lists    lists of FAISS, by which a part of the rows is compared

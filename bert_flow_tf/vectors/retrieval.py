@@ -1,0 +1,80 @@
+"""Evaluation of a model, and of BM25, by a search for judged queries."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_flow_tf.data.beir import Qrels
+from bert_flow_tf.errors import ConfigError, install_command
+from bert_flow_tf.evaluation.retrieval import JudgedSearch, Ranking, RetrievalScores
+from bert_flow_tf.progress import either_name
+from bert_flow_tf.vectors.nearest import search
+
+
+@either_name
+def evaluate_retrieval(
+  model: Any,
+  corpus: Mapping[str, str | Mapping[str, str]],
+  queries: Mapping[str, str],
+  qrels: Qrels,
+  *,
+  ignore_identical_ids: bool = True,
+  batch_size: int = 64,
+  show_progress_bar: bool = False,
+) -> RetrievalScores:
+  """Returns nDCG@10, MRR@10, recall@10, recall@100 and MAP x 100 of the search for judged queries, as trec_eval has them.
+
+      scores = evaluate_retrieval(model, {"d1": "A man plays."}, {"q1": "Who plays?"}, {"q1": {"d1": 1}})
+      scores.mean["ndcg@10"], scores.by_query["q1"]["map"]
+
+  The ranking is that of `search`, of 1,000 documents; docs/conventions.md has the conventions. `data.beir.load_beir`
+  reads a folder.
+
+  Args:
+    model: a `SentenceModel`, or another object as `search` takes it.
+    corpus: {id: text} of the documents, or {id: {"title": title, "text": text}}, as BEIR and mteb have them: the title
+      stands before the text. Those without text are not found.
+    queries: {id: text}; queries without judgments are not evaluated.
+    qrels: {query's id: {document's id: grade}}; from 1 on a document is relevant, and the grade is its gain.
+    ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR.
+    batch_size: see `SentenceModel.encode`.
+    show_progress_bar: see `SentenceModel.encode`.
+
+  Raises:
+    DataError: no query is judged, an id of the qrels is unknown, or a judged query is blank.
+    EncoderError, CalibrationError: an embedding is not finite.
+  """
+  judged = JudgedSearch(corpus, queries, qrels, ignore_identical_ids)
+  scores, rows = search(
+    model,
+    judged.queries,
+    judged.documents,
+    top_k=judged.depth,
+    batch_size=batch_size,
+    show_progress_bar=show_progress_bar,
+  )
+  return judged.measure(judged.ranking(rows, scores))
+
+
+def bm25_ranking(judged: JudgedSearch) -> Ranking:
+  """Returns the ranking by BM25 of bm25s, its defaults with English stop words; without documents that share no word.
+
+  Raises:
+    ConfigError: bm25s is not installed.
+  """
+  try:
+    import bm25s
+  except ImportError as error:
+    raise ConfigError(f"BM25 needs bm25s, which cannot be imported ({error}): {install_command('search')}") from error
+  retriever = bm25s.BM25()
+  documents = bm25s.tokenize(judged.documents, stopwords="en", show_progress=False)
+  retriever.index(documents, show_progress=False)
+  rows, scores = [], []
+  for words in bm25s.tokenize(judged.queries, stopwords="en", return_ids=False, show_progress=False):
+    of_documents = retriever.get_scores(words) if words else np.zeros(len(judged.documents), np.float32)
+    found = np.flatnonzero(of_documents)
+    order = found[np.argsort(-of_documents[found], kind="stable")][: judged.depth]
+    rows.append(order)
+    scores.append(of_documents[order])
+  return judged.ranking(rows, scores)
