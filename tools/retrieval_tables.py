@@ -42,7 +42,8 @@ Pairs = Sequence[tuple[str, str]]
 def write_folders(data_dir: str) -> None:
   """Writes a folder in BEIR's layout for each set that does not have one yet."""
   for name, (sentences, pairs) in {QUESTIONS: _questions(data_dir), **dict(_paraphrases(data_dir))}.items():
-    _write_folder(_FOLDER / name, sentences, pairs, name == QUESTIONS)
+    if not (_FOLDER / name / "qrels").exists():
+      _write_folder(_FOLDER / name, sentences, pairs, name == QUESTIONS)
 
 
 def _rows(path: pathlib.Path) -> list[dict[str, str]]:
@@ -80,9 +81,10 @@ def _write_folder(folder: pathlib.Path, sentences: Iterable[str], pairs: Pairs, 
     }
   lines = [f"{queries[query]}\t{ids[document]}\t1\n" for query, document in dict.fromkeys(pairs)]
   asked = dict.fromkeys(query for query, _ in pairs)
-  (folder / "qrels").mkdir(parents=True, exist_ok=True)
+  folder.mkdir(parents=True, exist_ok=True)
   _write_texts(folder / "corpus.jsonl", ids)
   _write_texts(folder / "queries.jsonl", {query: queries[query] for query in asked})
+  (folder / "qrels").mkdir()
   (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), encoding="utf-8")
 
 
@@ -149,17 +151,21 @@ class Search:
     )
     return np.where(before < 10, 100 / np.log2(before + 2), 0.0)
 
+  @functools.cached_property
+  def _ranks_of_bm25(self) -> np.ndarray:
+    return _reciprocal_ranks(self.bm25)
 
-def _fused(*of_several: np.ndarray) -> np.ndarray:
-  """Returns the sums of reciprocal ranks of some scores [m, n]."""
-  fused = np.zeros(of_several[0].shape, np.float32)
-  for scores in of_several:
-    order = np.argsort(-scores, axis=1, kind="stable")
-    reciprocal = 1 / (_RANK_CONSTANT + np.arange(1, scores.shape[1] + 1, dtype=np.float32))
-    ranks = np.empty_like(fused)
-    np.put_along_axis(ranks, order, reciprocal[np.newaxis], axis=1)
-    fused += ranks
-  return fused
+  def with_bm25(self, scores: np.ndarray) -> np.ndarray:
+    """Reciprocal rank fusion of scores [m, n] and those of BM25."""
+    return _reciprocal_ranks(scores) + self._ranks_of_bm25
+
+
+def _reciprocal_ranks(scores: np.ndarray) -> np.ndarray:
+  """Returns 1 / (60 + rank) of the documents of each query, float32 [m, n]."""
+  ranks = np.empty(scores.shape, np.float32)
+  reciprocal = 1 / (_RANK_CONSTANT + np.arange(1, scores.shape[1] + 1, dtype=np.float32))
+  np.put_along_axis(ranks, np.argsort(-scores, axis=1, kind="stable"), reciprocal[np.newaxis], axis=1)
+  return ranks
 
 
 def _gain(after: np.ndarray, before: np.ndarray) -> str:
@@ -202,6 +208,11 @@ class Embedded:
     """Cosines without a calibration, [m, n]."""
     return self.search.cosines(self.queries, self.documents)
 
+  @functools.cached_property
+  def plain_with_bm25(self) -> np.ndarray:
+    """Their fusion with BM25, [m, n]."""
+    return self.search.with_bm25(self.plain)
+
   def calibrated(self, name: str, rows: np.ndarray, queries: np.ndarray | None = None) -> np.ndarray:
     """Cosines by a calibration that is fitted on embeddings of documents, and of queries if they are given."""
     calibration = fit_calibration(rows, name, queries=queries, show_progress=False)
@@ -228,23 +239,21 @@ def print_fits(name: str, embedded: Embedded, text: np.ndarray | None) -> None:
     _print_row(calibration, *[f"{score:.1f}" for score in scores])
 
 
-def print_intervals(name: str, embedded: Embedded, others: dict[str, Embedded]) -> None:
+def print_intervals(name: str, embedded: Embedded, rows: dict[str, tuple[Embedded, str | None]]) -> None:
   """Prints gains with intervals, fitted on the corpus and 64 queries, alone and fused with BM25.
 
-  `others`: embeddings of recipes, which have their own pooling.
+  `rows`: {name of a row: (embeddings, calibration, or None for none)}.
   """
-  search, keyword = embedded.search, embedded.search.bm25
-  before = {"alone": search.ndcg(embedded.plain), "fused": search.ndcg(_fused(embedded.plain, keyword))}
-  of_keyword = search.ndcg(keyword)
+  search = embedded.search
+  before = {"alone": search.ndcg(embedded.plain), "fused": search.ndcg(embedded.plain_with_bm25)}
+  of_keyword = search.ndcg(search.bm25)
   columns = ("nDCG@10", "gain", "over BM25", "with BM25", "gain", "over BM25")
   _print_head(f"{name}; BM25: {of_keyword.mean():.1f}", *columns)
-  rows = {each: (embedded, each) for each in ("as it is", *_CALIBRATIONS, _FLOW)}
-  rows |= {f"recipe {recipe}": (other, RECIPES[recipe].calibration) for recipe, other in others.items()}
   for row, (source, calibration) in rows.items():
     scores = source.plain
-    if row != "as it is":
+    if calibration is not None:
       scores = source.calibrated(calibration, source.documents, _sample(source.queries, _QUERIES[0]))
-    after = {"alone": search.ndcg(scores), "fused": search.ndcg(_fused(scores, keyword))}
+    after = {"alone": search.ndcg(scores), "fused": search.ndcg(search.with_bm25(scores))}
     cells = []
     for kind, gains in after.items():
       cells += [f"{gains.mean():.1f}", _gain(gains, before[kind]), _gain(gains, of_keyword)]
@@ -280,10 +289,16 @@ def main(data_dir: str, encoder: str, path: str | None = None) -> None:
   model, name = load(), pathlib.Path(encoder).name
   embedded = {each: Embedded.of(search, model) for each, search in searches.items()}
   questions = embedded.pop(QUESTIONS)
-  recipes = () if encoder.startswith("static:") else _RECIPES
-  print_intervals(name, questions, {each: Embedded.of(questions.search, load(recipe=each)) for each in recipes})
+  rows: dict[str, tuple[Embedded, str | None]] = {each: (questions, each) for each in _CALIBRATIONS}
+  print_intervals(name, questions, {"as it is": (questions, None), **rows})
   print_paraphrases(name, embedded)
   print_fits(name, questions, None if path is None else model.encode_document(read_text(path)))
+  # What takes longer: a training, and other embeddings of a language model.
+  rows = {_FLOW: (questions, _FLOW)}
+  if not model.encoder.declared.source and not encoder.startswith("static:"):
+    for recipe in _RECIPES:
+      rows[f"recipe {recipe}"] = Embedded.of(questions.search, load(recipe=recipe)), RECIPES[recipe].calibration
+  print_intervals(name, questions, rows)
 
 
 if __name__ == "__main__":
