@@ -156,10 +156,10 @@ class SentenceModel:
 
     Args:
       name: see `SentenceEncoder.from_pretrained`.
-      recipe: "paper", "recommended" or "fast" (`calibration.recipes`). It sets sentence_embedding_type and
-        token_weights where they are not given, and the calibration that `fit` takes by default, also of the model that
-        is saved and loaded, and of `with_calibration`. None for the pooling that the encoder's files declare, and a
-        flow.
+      recipe: "paper", "recommended", "fast" or "search" (`calibration.recipes`). It sets sentence_embedding_type and
+        token_weights where they are not given (search: neither), and the calibration that `fit` takes by default, also
+        of the model that is saved and loaded, and of `with_calibration`. None for the pooling that the encoder's files
+        declare, and a flow.
       sentence_embedding_type: see the class.
       max_seq_length: see the class.
       low_dim: see the class.

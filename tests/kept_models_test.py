@@ -204,6 +204,7 @@ MAKERS = {
   "recipe paper": pretrained(recipe="paper", sentence_embedding_type="avg"),
   "recipe recommended": pretrained(recipe="recommended", fit=""),
   "recipe fast": pretrained(recipe="fast", fit=""),
+  "recipe search": pretrained("declared", recipe="search", fit=""),
   "whitening": pretrained(fit="whitening-6"),
   "flow": pretrained(fit="flow", max_seq_length=6),
   "flow+soft-whitening": pretrained(fit="flow+soft-whitening"),

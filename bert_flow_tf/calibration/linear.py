@@ -24,6 +24,7 @@ Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 
 
 CANDIDATES = range(1, 21)  # The paper, table 5: K of NATSV is from 1 to 20.
 SHRINKAGE = 0.5  # of soft whitening; within 0.2 of the best on STS-B's dev split for two encoders
+MIN_POWER = 0.2  # of tempered whitening; all-MiniLM-L6-v2 loses on SICK from 0.25 on (docs/retrieval.md)
 
 
 def _none(moments: Moments, k: None) -> Affine:
@@ -67,6 +68,29 @@ def _soft_whitening(moments: Moments, k: float | None) -> Affine:
   values, vectors = _varying_directions("soft-whitening", moments, None)
   if k is None:
     return moments.mean, vectors / np.sqrt(values + SHRINKAGE * np.mean(values))
+  return moments.mean, vectors / values**k
+
+
+def _tempered_whitening(moments: Moments, k: float | None) -> Affine:
+  """Solves z = (u - mean) V diag(1 / lambda^k), of all directions, where the covariance is shrunk by their number.
+
+  V and lambda are the eigenvectors and eigenvalues of (1 - rho) S + rho mean(variance) I. rho is the oracle
+  approximating shrinkage of Chen, Wiesel, Eldar and Hero 2010, "Shrinkage algorithms for MMSE covariance estimation",
+  equation 23: with p dimensions and n rows,
+
+      rho = min(1, ((1 - 2 / p) tr(S^2) + tr(S)^2) / ((n + 1 - 2 / p) (tr(S^2) - tr(S)^2 / p)))
+
+  It is near 0 for thousands of rows and near 1 for a few, which leave embeddings nearly as they are.
+
+  Without k, the power is half of |mean|^2 / mean(|u|^2), which is about the mean cosine of two sentences, and at least
+  `MIN_POWER`: the narrower the cone, the nearer to whitening, whose power is 1/2. Li, Eustratiadis and Kanoulas 2026,
+  "Spectral Tempering for Embedding Compression in Dense Passage Retrieval", take the power from the spectrum.
+  """
+  moments.check_varying(moments.inverse_deviations)
+  values, vectors = moments.shrunk_directions
+  if k is None:
+    square = np.sum(moments.mean**2)
+    k = max(MIN_POWER, 0.5 * square / (square + np.sum(moments.variance)))
   return moments.mean, vectors / values**k
 
 
@@ -127,6 +151,7 @@ class Method:
 METHODS = {
   "whitening": Method(_whitening, cross=True, k=int),
   "soft-whitening": Method(_soft_whitening, cross=True, k=float),
+  "tempered-whitening": Method(_tempered_whitening, cross=True, k=float),
   "sn": Method(_sn),
   "natsv": Method(_natsv, cross=True, k=int, k_on_dev=True),
   "sn+natsv": Method(_sn_natsv, cross=True, k=int, k_on_dev=True),

@@ -103,6 +103,23 @@ class Moments:
     return directions(self.scatter / (self.count - 1), self.mean_square)
 
   @functools.cached_property
+  def shrunk_directions(self) -> Directions:
+    """Eigenvalues and eigenvectors of the covariance, shrunk toward a multiple of the identity by the number of rows.
+
+    Oracle approximating shrinkage; see `calibration.linear._tempered_whitening`.
+    """
+    covariance = self.scatter / (self.count - 1)
+    trace, square = np.trace(covariance), np.sum(covariance**2)
+    excess = (self.count + 1 - 2 / self.dim) * (square - trace**2 / self.dim)
+    weight = (1 - 2 / self.dim) * square + trace**2
+    # All variances equal, up to rounding: nothing is left to shrink.
+    rho = 1.0 if excess <= weight else weight / excess
+    # Not of the shrunk matrix: where most eigenvalues are rho, the faster driver of `directions` may not converge.
+    values, vectors = scipy.linalg.eigh(covariance, driver="evd")
+    values = (1 - rho) * np.maximum(values, 0) + rho * trace / self.dim
+    return values[::-1], _with_signs(vectors[:, ::-1])
+
+  @functools.cached_property
   def uncentered_directions(self) -> Directions:
     """Eigenvalues and eigenvectors of the mean of x x^T: its right singular vectors."""
     return directions(self.scatter / self.count + np.outer(self.mean, self.mean), self.mean_square)
@@ -133,6 +150,10 @@ def directions(matrix: np.ndarray, mean_square: np.ndarray) -> Directions:
   float32_error = FLOAT32_EPSILON**2 * (mean_square @ vectors**2)
   kept = values > np.maximum(float64_error, float32_error)
   values, vectors = values[kept], vectors[:, kept]
-  # The sign of a direction is arbitrary: the largest entry becomes positive, so that all machines agree.
+  return values, _with_signs(vectors)
+
+
+def _with_signs(vectors: np.ndarray) -> np.ndarray:
+  """Returns directions [dim, rank], whose sign is arbitrary, with a positive largest entry: all machines agree."""
   largest = np.argmax(np.abs(vectors), axis=0)
-  return values, vectors * np.sign(vectors[largest, np.arange(len(values))])
+  return vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])

@@ -16,6 +16,8 @@ NAMES = (
   "whitening-4",
   "soft-whitening",
   "soft-whitening-0.3",
+  "tempered-whitening",
+  "tempered-whitening-0.3",
 )
 D = 8
 

@@ -28,13 +28,21 @@ def null(rows, k):
 
 def reference(name, u):
   """Returns the method as a function, fitted on float64 u [n, dim]."""
-  method, _, k = name.removeprefix("soft-").partition("-")
+  method, _, k = name.removeprefix("soft-").removeprefix("tempered-").partition("-")
   k = float(k) if k else None
   mean, deviation = u.mean(axis=0), u.std(axis=0)
   if method == "whitening":
     # SVD of the centered rows: singular value s is sqrt(lambda (n - 1)).
     _, s, vt = scipy.linalg.svd(u - mean, full_matrices=False)
     variances = s**2 / (len(u) - 1)
+    if name.startswith("tempered"):
+      # The shrinkage by its definition, and half the share that the mean has in the mean square.
+      covariance, (n, p) = np.cov(u.T), u.shape
+      square, trace = np.trace(covariance @ covariance), np.trace(covariance)
+      rho = ((1 - 2 / p) * square + trace**2) / ((n + 1 - 2 / p) * (square - trace**2 / p))
+      k = k or max(0.2, mean @ mean / np.mean(np.sum(u**2, axis=1)) / 2)
+      scale = ((1 - rho) * variances + rho * variances.mean()) ** -k
+      return lambda x: (x - mean) @ vt.T * scale
     if not name.startswith("soft"):
       return lambda x: ((x - mean) @ vt.T / np.sqrt(variances))[:, : k and int(k)]
     scale = variances**-k if k else (variances + variances.mean() / 2) ** -0.5

@@ -203,6 +203,35 @@ def test_fewer_sentences_than_dimensions(caplog):
     assert np.isfinite(make_calibration(name).fit(u).transform(cone(9, 20, seed=4))).all()
 
 
+def test_tempered_whitening_of_few_rows_leaves_them_nearly_as_they_are():
+  """The fewer the rows of a fit, the less its small directions are enlarged; whitening makes noise of new rows."""
+  rng = np.random.default_rng(0)
+  scale = np.geomspace(1.0, 0.1, DIM)
+  new = rng.standard_normal([200, DIM]) * scale
+  plain = cosines(new)
+  differences = {}
+  for count in (2, DIM // 2, DIM + 4, 100 * DIM):
+    rows = rng.standard_normal([count, DIM]) * scale
+    rows -= rows.mean(axis=0)  # so that cosines differ by the matrix alone
+    for name in ("tempered-whitening-0.5", "whitening"):
+      calibration = make_calibration(name).fit(rows)
+      differences[name, count] = np.abs(cosines(calibration.transform(new)) - plain).mean()
+      assert name == "whitening" or calibration.output_dim == DIM
+  tempered = [differences["tempered-whitening-0.5", count] for count in (2, DIM // 2, DIM + 4, 100 * DIM)]
+  assert tempered[0] < 0.06 < tempered[1] < tempered[-1]
+  assert abs(tempered[-1] - differences["whitening", 100 * DIM]) < 0.01
+  assert tempered[2] < differences["whitening", DIM + 4] - 0.05
+
+
+@pytest.mark.parametrize(("mean", "power"), [(0.0, 0.2), (1.0, 0.25), (100.0, 0.5)])
+def test_power_of_tempered_whitening_follows_the_cone(mean, power):
+  rows = np.random.default_rng(0).standard_normal([4000, DIM]) * np.geomspace(1.0, 0.1, DIM)
+  rows -= rows.mean(axis=0)
+  rows += mean * np.sqrt(np.mean(np.sum(rows**2, axis=1)) / DIM)
+  fitted, expected = make_calibration("tempered-whitening").fit(rows), LinearCalibration("tempered-whitening", power)
+  np.testing.assert_allclose(fitted.transform(rows), expected.fit(rows).transform(rows), rtol=1e-3, atol=1e-4)
+
+
 def test_constant_dimensions_of_sn_become_zero_and_are_named_once(caplog):
   u = singular("constant")
   with caplog.at_level("WARNING"):

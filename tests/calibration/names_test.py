@@ -23,6 +23,8 @@ ACCEPTED = {
   "whitening-1234567": ("whitening", 1234567),
   "soft-whitening": ("soft-whitening", None),
   "soft-whitening-0.3": ("soft-whitening", 0.3),
+  "tempered-whitening": ("tempered-whitening", None),
+  "tempered-whitening-0.3": ("tempered-whitening", 0.3),
   "sn": ("sn", None),
   "natsv": ("natsv", None),
   "natsv-6": ("natsv", 6),

@@ -1,0 +1,51 @@
+"""tools/retrieval_tables.py: folders in BEIR's layout, and nDCG of their judgments."""
+
+import numpy as np
+import pytest
+
+from bert_flow_tf.data.beir import load_beir
+from bert_flow_tf.evaluation.retrieval import score_rankings
+from tools import retrieval_tables as tables
+
+SENTENCES = ["a dog runs", "a cat sleeps", "the dog is running", "a dog runs", "rain falls"]
+PARAPHRASES = [("a dog runs", "the dog is running"), ("a cat sleeps", "rain falls"), ("a dog runs", "rain falls")]
+
+
+def search(folder, pairs, asks):
+  tables._write_folder(folder, SENTENCES, pairs, asks)
+  return tables.Search(load_beir(folder))
+
+
+def test_a_folder_has_its_sentences_once_and_a_query_that_is_a_sentence_has_its_id(tmp_path):
+  questions = [("who runs ?", "a dog runs"), ("who sleeps ?", "a cat sleeps")]
+  asked = search(tmp_path / "questions", questions, True)
+  assert asked.documents == list(dict.fromkeys(SENTENCES))
+  assert asked.task.queries == {"q0": "who runs ?", "q1": "who sleeps ?"}
+  assert asked.task.qrels == {"q0": {"d0": 1}, "q1": {"d1": 1}}
+  found = search(tmp_path / "paraphrases", PARAPHRASES, False)
+  assert found.task.queries == {"d0": "a dog runs", "d1": "a cat sleeps"}
+  assert found.task.qrels == {"d0": {"d2": 1, "d3": 1}, "d1": {"d3": 1}}
+
+
+def test_each_judgment_is_scored_as_the_only_one_and_no_query_finds_itself(tmp_path):
+  found = search(tmp_path, PARAPHRASES, False)
+  embeddings = np.random.default_rng(0).standard_normal([len(found.documents), 3])
+  scores = found.cosines(embeddings[:2], embeddings)
+  names = list(found.task.documents)
+  expected = []
+  for query, grades in enumerate(found.task.qrels.values()):
+    ranking = [names[row] for row in np.argsort(-scores[query]) if row != query]
+    for document in grades:
+      expected.append(score_rankings({"q": ranking}, {"q": {document: 1}}).mean["ndcg@10"])
+  np.testing.assert_allclose(found.ndcg(scores), expected)
+
+
+def test_fusion_adds_reciprocal_ranks():
+  fused = tables._reciprocal_ranks(np.float32([[3, 2, 1]])) + tables._reciprocal_ranks(np.float32([[1, 3, 2]]))
+  np.testing.assert_allclose(fused, [[1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 62]], rtol=1e-6)
+
+
+def test_an_interval_holds_the_mean():
+  text = tables._gain(np.array([4.0, 2.0, 3.0]), np.array([1.0, 1.0, 1.0]))
+  gain, low, high = (float(part) for part in text.replace("[", "").replace("]", "").replace(",", "").split())
+  assert gain == pytest.approx(2.0) and 1.0 <= low < gain < high <= 3.0
