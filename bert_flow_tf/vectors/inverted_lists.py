@@ -18,13 +18,11 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.progress import Progress, counted
 from bert_flow_tf.vectors.unit_rows import (
-  TIED,
   Neighbors,
   UnitRows,
   best_first,
   cosines_of_pairs,
-  error_of,
-  exact_cosines_of_pairs,
+  exact_cosines_to,
   nearest,
 )
 
@@ -40,6 +38,8 @@ _HELD_OUT = 8
 _RECALL, _MIN_PAIRS = 0.99, 200
 # Rows per centroid by which centroids are found; fewer rows have fewer centroids.
 _ROWS_PER_CENTROID = 40
+# Share of distinct rows from which on the others do not matter to a measured recall.
+_DISTINCT = 0.95
 # Distinct rows per centroid at the least, and the decimals by which rows are distinct.
 _MIN_ROWS_PER_CENTROID, _DECIMALS = 4, 5
 # Rows from which on 2 bits, whose tables need rows, are worth their time.
@@ -203,12 +203,13 @@ class InvertedLists:
     k = min(k, len(rows))
     depth = min(max(k, _DEPTH), len(rows))
     probes = self._probes_of(depth, len(rows))
-    parts = []
-    for start in range(0, len(queries), _QUERIES):
-      parts.append(self._search(queries[start : start + _QUERIES], rows, k, depth, 2 * depth + 16, probes))
-    if not parts:
-      return nearest(queries, rows, k)
-    return Neighbors(*map(np.concatenate, zip(*parts, strict=True)))
+    result = nearest(np.zeros_like(queries), rows, k)  # of queries of zeros, which are in no list
+    has_length = np.flatnonzero(queries.any(axis=1))
+    for start in range(0, len(has_length), _QUERIES):
+      part = has_length[start : start + _QUERIES]
+      found = self._search(queries[part], rows, k, depth, 2 * depth + 16, probes)
+      result.scores[part], result.rows[part] = found
+    return result
 
   def _probes_of(self, depth, rows):
     """Returns the number of lists that a search reads for `depth` of a number of rows: enough for so many."""
@@ -220,18 +221,11 @@ class InvertedLists:
       return nearest(queries, rows, k)
     count = min(count, len(rows))
     estimates, ids = self.candidates(queries, count, probes)
-    # Exact cosines of those that may be among the k nearest.
-    query, place = np.nonzero(ids >= 0)
-    scores = np.full(ids.shape, -np.inf, np.float32)
-    scores[query, place] = _cosines(queries, query, rows, ids[query, place])
+    scores = np.where(ids >= 0, exact_cosines_to(queries, np.maximum(ids, 0), rows), -np.inf)
     # Equal rows have equal estimates: beside the last candidates there may be others, as near as these.
     is_last = (ids >= 0) & (estimates <= estimates[:, -1:] + _ROUNDING)
-    worst = np.minimum(np.partition(scores, -depth, axis=1)[:, -depth, np.newaxis], TIED) - 2 * error_of(rows.dim)
+    worst = np.partition(scores, -depth, axis=1)[:, -depth, np.newaxis]
     is_cut = (is_last & (scores >= worst)).any(axis=1) & (ids[:, -1] >= 0) & (count < len(rows))
-    least = np.minimum(np.partition(scores, -k, axis=1)[:, -k], TIED) - 2 * error_of(rows.dim)
-    query, place = np.nonzero((ids >= 0) & (scores >= least[:, np.newaxis]))
-    scores[:] = -np.inf
-    scores[query, place] = _cosines(queries, query, rows, ids[query, place], exact_cosines_of_pairs)
     best = best_first(scores, ids)
     scores, found = best.scores[:, :k], best.rows[:, :k]
     # More lists where these have too few rows, and more candidates where the last ones may be among the nearest.
@@ -278,7 +272,7 @@ class InvertedLists:
     """
     if lowest is None:
       first = _first_of_equal(block for _, block in rows.blocks())
-      if len(first) < len(rows):
+      if len(first) < _DISTINCT * len(rows):
         self._tune_by_distinct(rows.select(first))
         return
     sample = sample_of(len(rows), SAMPLE if lowest is not None else _HELD_OUT * SAMPLE)
@@ -336,7 +330,8 @@ class InvertedLists:
 
 def _first_of_equal(blocks):
   """Returns the positions of the first of equal rows, increasing, int64 [m], of consecutive blocks [n, dim]."""
-  numbers = [zlib.crc32(row) for block in blocks for row in block.round(_DECIMALS) + 0]
+  # Hashes of 64 bits: among 200,000 rows, 32 bits would have chance collisions.
+  numbers = [hash(row.tobytes()) for block in blocks for row in block.round(_DECIMALS) + 0]
   return np.sort(np.unique(numbers, return_index=True)[1])
 
 
@@ -345,10 +340,10 @@ def _are_held_out(rows):
   return np.fromiter((zlib.crc32(row) % _HELD_OUT == 0 for row in rows), bool, len(rows))
 
 
-def _cosines(queries, query, rows, others, of_pairs=cosines_of_pairs):
+def _cosines(queries, query, rows, others):
   """Returns the cosines of queries of these numbers and rows of these positions, float32 [m]."""
   parts = [np.empty(0, np.float32)]
   for start in range(0, len(query), _BLOCK):
     part = slice(start, start + _BLOCK)
-    parts.append(of_pairs(queries[query[part]], rows.take(others[part])))
+    parts.append(cosines_of_pairs(queries[query[part]], rows.take(others[part])))
   return np.concatenate(parts)

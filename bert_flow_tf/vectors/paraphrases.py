@@ -7,11 +7,21 @@ from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
-from bert_flow_tf.vectors.unit_rows import TIED, UnitRows, checked_unit_rows, cosines_of, error_of, exact_cosines_at
+from bert_flow_tf.vectors.unit_rows import (
+  TIED,
+  UnitRows,
+  checked_unit_rows,
+  cosines_of,
+  error_of,
+  exact_cosines,
+  exact_cosines_at,
+)
 from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of, is_calibrated
 
 # Below the cosine of any pair.
 _LOWEST = -2.0
+# One of so many pairs is a large share of them.
+_SHARE = 16
 
 
 @either_name
@@ -104,6 +114,12 @@ def _mined(
         if len(scores) == max_pairs:
           lowest = scores[-1]
       progress.update(len(block))
+      if len(scores) == max_pairs:
+        # Of later rows, an equal cosine is not enough, as the pairs before have it; none is above 1.
+        lowest = np.nextafter(scores[-1], np.float32(2))
+        if lowest > 1:
+          progress.update(len(rows) - start - len(block))
+          break
   return list(zip(scores.tolist(), first.tolist(), second.tolist(), strict=True))
 
 
@@ -118,7 +134,16 @@ def _best_pairs(block, others, offset, lowest, max_pairs):
   if np.count_nonzero(close) > max_pairs:
     least = np.partition(approximate[close], -max_pairs)[-max_pairs]
     close &= approximate >= min(least, TIED) - 2 * error
-  i, j = np.nonzero(close)
-  cosines = exact_cosines_at(block, i, others, j)
-  is_close = cosines >= lowest
-  return i[is_close], j[is_close], cosines[is_close]
+  if np.count_nonzero(close) <= close.size // _SHARE:
+    i, j = np.nonzero(close)
+    cosines = exact_cosines_at(block, i, others, j)
+  else:  # exact cosines of all take less time
+    exact = exact_cosines(block, others)
+    i, j = np.nonzero(close & (exact >= lowest))
+    cosines = exact[i, j]
+  is_best = cosines >= lowest
+  if np.count_nonzero(is_best) > max_pairs:  # the first ones of the equal: pairs are by i and j
+    least = np.partition(cosines, -max_pairs)[-max_pairs]
+    is_best, is_least = cosines > least, cosines == least
+    is_best |= is_least & (np.cumsum(is_least) <= max_pairs - np.count_nonzero(is_best))
+  return i[is_best], j[is_best], cosines[is_best]

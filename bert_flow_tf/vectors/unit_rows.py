@@ -13,8 +13,13 @@ from bert_flow_tf.io.checks import check_rows, chunks
 TIED = np.float32(1 - 1e-6)
 # Steps of numbers in exact cosines.
 _GRID = np.float64(2.0**26)
-# Candidates per nearest row that are few, and pairs whose exact cosines are computed at once.
-_FEW, _PAIRS = 4, 8192
+# Pairs whose exact cosines are computed at once, by rows that a cache of the processor holds.
+_PAIRS = 512
+# Rows that are taken at once.
+_TAKEN = 8192
+# Rows beside the k nearest that are kept where their cosines in float32 are as good; and one of so many rows is a large
+# share of them.
+_MORE, _SHARE = 256, 8
 # Rows of a corpus that queries are compared with at once; with 1024 queries, 64 MiB of cosines.
 CHUNK = 16384
 
@@ -63,9 +68,13 @@ class UnitRows:
 
   def take(self, rows: np.ndarray) -> np.ndarray:
     """Returns the rows of these positions, float32 [m, dim], of length 1; a row of zeros stays."""
-    taken = np.empty([len(rows), self.dim], np.float32)
     parts = np.searchsorted(self._starts, rows, side="right") - 1
-    for part in np.unique(parts).tolist():
+    present = np.unique(parts).tolist()
+    if len(present) == 1:
+      part = present[0]
+      return self._unit(np.asarray(self.parts[part][rows - self._starts[part]], np.float32))
+    taken = np.empty([len(rows), self.dim], np.float32)
+    for part in present:
       here = parts == part
       taken[here] = self.parts[part][rows[here] - self._starts[part]]
     return self._unit(taken)
@@ -143,6 +152,22 @@ def exact_cosines_at(a: np.ndarray, i: np.ndarray, b: np.ndarray, j: np.ndarray)
   return np.concatenate(parts)
 
 
+def exact_cosines_to(queries: np.ndarray, rows: np.ndarray, corpus: UnitRows) -> np.ndarray:
+  """Returns the `exact_cosines` of each query and w rows of a corpus of its own, int64 [m, w]; float32 [m, w]."""
+  cosines = np.empty(rows.shape, np.float32)
+  on_grid = _on_grid(queries)
+  many, few = max(1, _TAKEN // rows.shape[1]), max(1, _PAIRS // rows.shape[1])
+  for start in range(0, len(rows), many):
+    for first in range(0, rows.shape[1], _TAKEN):
+      at_once = rows[start : start + many, first : first + _TAKEN]
+      taken = corpus.take(at_once.ravel()).reshape([*at_once.shape, -1])
+      for place in range(0, len(at_once), few):
+        part = slice(start + place, start + min(place + few, many))
+        products = _on_grid(taken[place : place + few]) @ on_grid[part, :, np.newaxis]
+        cosines[part, first : first + _TAKEN] = products[:, :, 0] / _GRID**2
+  return tied(cosines)
+
+
 def error_of(dim: int) -> np.float32:
   """Returns a bound of the differences of cosines in float32, as `cosines_of`, and exact ones."""
   return np.float32((dim + 8) * 2.0**-24)
@@ -160,63 +185,153 @@ def tied(cosines: np.ndarray) -> np.ndarray:
   return cosines
 
 
+class _Found(NamedTuple):
+  """Rows that may be among the nearest of m queries, [m, w] each.
+
+  Attributes:
+    cosines: cosines, with an error of at most `error_of`; -inf for no row.
+    rows: the rows.
+    is_exact: whether a cosine is the exact one.
+  """
+
+  cosines: np.ndarray
+  rows: np.ndarray
+  is_exact: np.ndarray
+
+  @classmethod
+  def none(cls, m: int, width: int) -> "_Found":
+    """Returns no rows."""
+    return cls(np.full([m, width], -np.inf, np.float32), np.zeros([m, width], np.int64), np.zeros([m, width], bool))
+
+  def of(self, queries: np.ndarray) -> "_Found":
+    """Returns the rows of queries of these numbers, int64 [n]."""
+    return _Found(*(array[queries] for array in self))
+
+  def put(self, queries: np.ndarray, found: "_Found") -> None:
+    """Replaces the rows of queries of these numbers, int64 [n], by as many or fewer."""
+    self.cosines[queries] = -np.inf
+    for array, others in zip(self, found, strict=True):
+      array[queries, : others.shape[1]] = others
+
+  def kth(self, k: int) -> np.ndarray:
+    """Returns the k-th largest of at least k cosines of each query, [m]."""
+    return np.partition(self.cosines, -k, axis=1)[:, -k]
+
+  def is_near(self, kth: np.ndarray, error: np.float32) -> np.ndarray:
+    """Returns which rows may be among the k nearest, where the k-th largest cosines are `kth`; bool [m, w]."""
+    return self.cosines >= (np.minimum(kth, TIED) - 2 * error)[:, np.newaxis]
+
+
 def nearest(queries: np.ndarray, corpus: UnitRows, k: int, chunk: int = CHUNK) -> Neighbors:
   """Returns the k rows nearest to each query of length 1, by all cosines; equal ones by increasing row.
 
   The lists of a smaller k, of other queries beside these and of another `chunk` are the same.
   """
-  width = 0 if len(queries) else k
-  best = Neighbors(np.zeros([len(queries), width], np.float32), np.zeros([len(queries), width], np.int64))
-  least = np.full(len(queries), -np.inf, np.float32)
-  found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+  m, k = len(queries), min(k, len(corpus))
+  result = Neighbors(np.zeros([m, k], np.float32), np.tile(np.arange(k), [m, 1]))
+  has_length = np.flatnonzero(queries.any(axis=1))  # all rows are as near to the others
+  if k and has_length.size:
+    result.scores[has_length], result.rows[has_length] = _nearest(queries[has_length], corpus, k, chunk)
+  return result
+
+
+def _nearest(queries, corpus, k, chunk):
+  """Returns `nearest` of queries that are not zeros: by cosines in float32, then by exact ones of those near the k."""
+  found, least = _Found.none(len(queries), 0), np.full(len(queries), -np.inf, np.float32)
+  # Of a large share of rows, exact cosines of all take less time.
+  of_block = _nearest_of_block if k > len(corpus) // _SHARE else _near_of_block
   for start, block in corpus.blocks(chunk):
-    query, place, cosines = _candidates(queries, block, k, least)
-    found.append((query, place + start, cosines))
-    if sum(len(query) for query, _, _ in found) >= len(queries) * k:
-      best, found = _best_of(best, found, k), []
-      # An equal cosine is not enough any more, as the rows before have it; none is above 1.
-      if best.rows.shape[1] == k:
-        least = np.where(best.scores[:, -1] == 1, np.inf, best.scores[:, -1])
-  return _best_of(best, found, k)
+    more = of_block(queries, block, k, least)
+    more.rows[:] += start
+    found = _Found(*(np.concatenate(arrays, axis=1) for arrays in zip(found, more, strict=True)))
+    found, least = _without_others(found, queries, corpus, k)
+  best = _exactly(found, queries, corpus, k)
+  return Neighbors(best.cosines, best.rows)
 
 
-def _best_of(best, found, k):
-  """Returns the k nearest rows of `best` and of lists (numbers of queries, rows, cosines), with as many per query."""
-  m, width = best.rows.shape
-  if not m or not found:
-    return best
-  query, rows, cosines = zip(
-    (np.repeat(np.arange(m), width), best.rows.ravel(), best.scores.ravel()), *found, strict=True
-  )
-  query, rows, cosines = np.concatenate(query), np.concatenate(rows), np.concatenate(cosines)
-  order = np.lexsort([rows, -cosines, query])
-  first = np.searchsorted(query[order], np.arange(m))
-  order = order[np.arange(len(order)) - first[query[order]] < k].reshape([m, -1])
-  return Neighbors(cosines[order], rows[order])
-
-
-def _candidates(queries, block, k, least):
-  """Returns (numbers of queries, places in a block, cosines) with the k nearest of the block above `least`, [m]."""
-  approximate, error = queries @ block.T, error_of(block.shape[1])
-  least = least - error
-  is_near = approximate >= least[:, np.newaxis]
-  if len(block) > k and np.count_nonzero(is_near) > _FEW * k * len(queries):
-    kth = np.minimum(np.partition(approximate, -k, axis=1)[:, -k], TIED) - 2 * error
-    is_near = approximate >= np.maximum(least, kth)[:, np.newaxis]
-  # All cosines take less time than those of many pairs: so many, measured for 384 dimensions.
-  if np.count_nonzero(is_near) <= len(block) // 2 + is_near.size // 32:
-    query, place = np.nonzero(is_near)
-    return query, place, exact_cosines_at(queries, query, block, place)
-  cosines = exact_cosines(queries, block)
-  if len(block) > k:  # many are nearly equal: the first ones of the equal
-    kth = np.partition(cosines, -k, axis=1)[:, -k, np.newaxis]
-    is_near = cosines > kth
-    is_kth = cosines == kth
-    is_near |= is_kth & (np.cumsum(is_kth, axis=1, dtype=np.int32) <= k - is_near.sum(axis=1, keepdims=True))
+def _near_of_block(queries, block, k, least):
+  """Returns the rows of a block that may be among the k nearest, of cosines of at least `least`, [m]."""
+  m, width = len(queries), min(k + _MORE, len(block))
+  cosines = queries @ block.T
+  is_near = cosines >= least[:, np.newaxis]
+  if np.count_nonzero(is_near) > m * width:
+    many, found = np.arange(m), _largest(cosines, width)
   else:
-    is_near = np.ones(cosines.shape, bool)
+    query, place = np.nonzero(is_near)
+    counts = np.bincount(query, minlength=m)
+    column = np.arange(len(query)) - (np.cumsum(counts) - counts)[query]
+    query, place, column = (numbers[column < width] for numbers in (query, place, column))
+    found = _Found.none(m, min(width, int(counts.max())))
+    found.cosines[query, column], found.rows[query, column] = cosines[query, place], place
+    many = np.flatnonzero(counts > width)
+    if many.size:
+      found.put(many, _largest(cosines[many], width))
+  if many.size and width < len(block):
+    # Where the last ones are near, too, there may be others.
+    of_many = found.of(many)
+    is_crowded = of_many.is_near(of_many.kth(k), error_of(block.shape[1])) & (
+      of_many.cosines >= least[many, np.newaxis]
+    )
+    crowded = many[is_crowded.all(axis=1)]
+    if crowded.size:
+      found.put(crowded, _nearest_of_block(queries[crowded], block, k))
+  return found
+
+
+def _largest(cosines, width):
+  """Returns the rows of the `width` largest cosines of each query."""
+  places = np.argpartition(cosines, cosines.shape[1] - width, axis=1)[:, cosines.shape[1] - width :]
+  return _Found(np.take_along_axis(cosines, places, axis=1), places, np.zeros(places.shape, bool))
+
+
+def _nearest_of_block(queries, block, k, _=None):
+  """Returns the k nearest rows of a block, by exact cosines of all."""
+  cosines = exact_cosines(queries, block)
+  is_near = np.ones(cosines.shape, bool)
+  if len(block) > k:  # the first ones of the equal
+    kth = np.partition(cosines, -k, axis=1)[:, -k, np.newaxis]
+    is_near, is_kth = cosines > kth, cosines == kth
+    is_near |= is_kth & (np.cumsum(is_kth, axis=1, dtype=np.int32) <= k - is_near.sum(axis=1, keepdims=True))
   query, place = np.nonzero(is_near)
-  return query, place, cosines[query, place]
+  shape = len(queries), min(k, len(block))
+  return _Found(cosines[query, place].reshape(shape), place.reshape(shape), np.ones(shape, bool))
+
+
+def _without_others(found, queries, corpus, k):
+  """Returns (those that may be among the k nearest of the rows so far, which cosines of later rows may be, [m])."""
+  m, width = found.cosines.shape
+  if width <= k:
+    return found, np.full(m, -np.inf, np.float32)
+  error = error_of(corpus.dim)
+  kth = found.kth(k)
+  is_near = found.is_near(kth, error)
+  crowded = np.flatnonzero(is_near.sum(axis=1) > k + _MORE)
+  if crowded.size:
+    best = _exactly(found.of(crowded), queries[crowded], corpus, k)
+    found.put(crowded, best)
+    is_near[crowded], kth[crowded] = np.arange(width) < k, best.cosines[:, -1]
+  is_exact = (found.is_exact | ~is_near).all(axis=1)
+  # Of later rows, an equal exact cosine is not enough, as the rows before have it; none is above 1.
+  least = np.where(is_exact, np.where(kth == 1, np.inf, kth - error), np.minimum(kth, TIED) - 2 * error)
+  most = int(is_near.sum(axis=1).max())
+  if 2 * most < width:
+    places = np.argpartition(found.cosines, width - most, axis=1)[:, width - most :]
+    found = _Found(*(np.take_along_axis(array, places, axis=1) for array in found))
+  return found, least.astype(np.float32)
+
+
+def _exactly(found, queries, corpus, k):
+  """Returns the k nearest of the rows, the nearest first, by exact cosines of those that may be."""
+  is_near = found.is_near(found.kth(k), error_of(corpus.dim))
+  cosines = np.where(is_near, found.cosines, -np.inf)
+  is_unknown = is_near & ~found.is_exact
+  places = np.argsort(~is_unknown, axis=1, kind="stable")[:, : is_unknown.sum(axis=1).max()]
+  if places.size:
+    exact = exact_cosines_to(queries, np.take_along_axis(found.rows, places, axis=1), corpus)
+    is_unknown = np.take_along_axis(is_unknown, places, axis=1)
+    np.put_along_axis(cosines, places, np.where(is_unknown, exact, np.take_along_axis(cosines, places, axis=1)), axis=1)
+  best = best_first(cosines, found.rows)
+  return _Found(best.scores[:, :k], best.rows[:, :k], np.ones([len(queries), k], bool))
 
 
 def best_first(scores: np.ndarray, rows: np.ndarray) -> Neighbors:

@@ -190,3 +190,24 @@ def test_of_a_few_sentences_that_repeat_the_first_are_found():
   for top_k in (1, 20, 400, 2000):
     found = lists.search(UnitRows([queries], 24).take(np.arange(12)), rows, top_k)
     np.testing.assert_array_equal(found.rows, order[:, :top_k])
+
+
+def test_to_queries_of_zeros_the_first_rows_are_nearest():
+  """Their lists are no nearer than others, and may hold too few rows."""
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  rows = UnitRows([clustered(3000, 64, 0.5)], 64)
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  queries = rows.take(np.array([5, 700, 2000]))
+  queries[1] = 0
+  for top_k in (1, 3, 40, 3000):
+    found = lists.search(queries, rows, top_k)
+    assert found.rows[1].tolist() == list(range(top_k)) and not found.scores[1].any()
+    assert found.rows[[0, 2], 0].tolist() == [5, 2000]
+
+
+def test_no_rows_are_equal_by_chance():
+  """Where rows are taken for copies, the index is made twice."""
+  array = np.random.default_rng(0).normal(size=[200_000, 4]).astype(np.float32)
+  array[-1] = array[7]
+  assert len(inverted_lists._first_of_equal(np.split(array, 4))) == 199_999

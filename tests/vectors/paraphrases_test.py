@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import ConfigError, DataError
-from bert_flow_tf.vectors import paraphrase_mining, paraphrase_mining_embeddings
+from bert_flow_tf.vectors import paraphrase_mining, paraphrase_mining_embeddings, paraphrases
+from bert_flow_tf.vectors.unit_rows import cosines_of
 from tests.testing import rejected
 from tests.vectors.toy_rows import CHUNKS, MODEL, ROUNDING, all_cosines, embeddings, repeated
 
@@ -43,6 +44,25 @@ def test_every_list_is_the_beginning_of_one_order(chunks):
     assert paraphrase_mining_embeddings(rows, None, max_pairs, *chunks) == pairs[:max_pairs]
   lowest = pairs[600][0]
   assert paraphrase_mining_embeddings(rows, lowest, 10**6, *chunks) == [pair for pair in pairs if pair[0] >= lowest]
+
+
+@pytest.mark.parametrize("chunks", [(16, 16384), (70, 33), (1024, 16384)])
+def test_of_many_equal_pairs_the_first_are_found(monkeypatch, chunks):
+  distinct = np.random.default_rng(0).normal(size=[3, 384]).astype(np.float32)
+  number = np.random.default_rng(1).integers(3, size=140)
+  expected = all_pairs(all_cosines(distinct, distinct).round(6)[number][:, number])
+  for share in (1, 10**6):  # exact cosines of pairs, or of all
+    monkeypatch.setattr(paraphrases, "_SHARE", share)
+    for max_pairs in (1, 500, 3000, 3300, 9000):
+      mined = paraphrase_mining_embeddings(distinct[number], None, max_pairs, *chunks)
+      assert [pair[1:] for pair in mined] == [pair[1:] for pair in expected[:max_pairs]]
+
+
+def test_no_rows_are_compared_after_as_many_equal_ones(monkeypatch):
+  compared = []
+  monkeypatch.setattr(paraphrases, "cosines_of", lambda a, b: compared.append(len(a)) or cosines_of(a, b))
+  assert len(paraphrase_mining_embeddings(np.ones([50, 3]), max_pairs=400, query_chunk_size=5)) == 400
+  assert sum(compared) == 10
 
 
 def test_no_array_of_all_pairs():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.vectors import unit_rows
 from bert_flow_tf.vectors.unit_rows import (
   UnitRows,
   checked_unit_rows,
@@ -65,6 +66,41 @@ def test_parts_and_chunks_change_nothing():
   shuffled = np.random.default_rng(1).permutation(90)
   scores, rows = nearest(queries, UnitRows([corpus], 384).select(shuffled), 90)
   np.testing.assert_array_equal(scores, whole.scores)
+
+
+def _copies(rng, rows):
+  return rows[rng.integers(len(rows) // 20, size=len(rows))]
+
+
+def _cone(_, rows):
+  return rows * np.float32(0.001) + 1
+
+
+def _nearly_equal(_, rows):
+  return rows[:1] + rows * np.float32(2e-4)
+
+
+def _half_zeros(rng, rows):
+  return rows * (rng.random([len(rows), 1]) < 0.5).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", [_copies, _cone, _nearly_equal, _half_zeros])
+@pytest.mark.parametrize("dim", [2, 64])
+def test_nearest_rows_are_in_the_order_of_exact_cosines(monkeypatch, kind, dim):
+  rng = np.random.default_rng(0)
+  corpus = checked_unit_rows(kind(rng, rng.normal(size=[600, dim]).astype(np.float32)))
+  queries = checked_unit_rows(kind(rng, rng.normal(size=[40, dim]).astype(np.float32)))
+  queries[::4], queries[1] = corpus[:40:4], 0
+  cosines = exact_cosines(queries, corpus)
+  order = np.lexsort([np.broadcast_to(np.arange(600), cosines.shape), -cosines], axis=1)
+  parts = UnitRows([corpus[:450], corpus[450:453], corpus[453:]], dim, is_unit=True)
+  for more in (1, 256):  # many queries with more near rows than are kept, or few
+    monkeypatch.setattr(unit_rows, "_MORE", more)
+    for k in (1, 2, 30, 74, 300, 599, 600):
+      for chunk in (40, 16384):
+        scores, rows = nearest(queries, parts, k, chunk)
+        np.testing.assert_array_equal(rows, order[:, :k])
+        np.testing.assert_array_equal(scores, np.take_along_axis(cosines, rows, axis=1))
 
 
 @pytest.mark.parametrize("dim", [3, 384, 1000])
