@@ -211,3 +211,18 @@ def test_no_rows_are_equal_by_chance():
   array = np.random.default_rng(0).normal(size=[200_000, 4]).astype(np.float32)
   array[-1] = array[7]
   assert len(inverted_lists._first_of_equal(np.split(array, 4))) == 199_999
+
+
+@pytest.mark.parametrize(("copies", "times"), [(30, 1), (300, 2)])
+def test_a_few_copies_do_not_make_the_lists_twice(monkeypatch, copies, times):
+  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
+  array = clustered(2000, 16, 0.5)
+  array[-copies:] = array[:copies]
+  rows = UnitRows([array], 16)
+  made = []
+  add_all = InvertedLists.add_all
+  monkeypatch.setattr(InvertedLists, "add_all", lambda lists, *others: made.append(lists) or add_all(lists, *others))
+  lists = InvertedLists.train(rows)
+  lists.add_all(rows)
+  lists.tune(rows)
+  assert len(made) == times and lists.recall > 0.95
