@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import sparse
 
-from bert_flow_tf.errors import ConfigError, install_command, one_line
+from bert_flow_tf.errors import ConfigError, install_command, naming, one_line
 from bert_flow_tf.vectors.unit_rows import Neighbors
 
 BM25 = "bm25"
@@ -33,15 +33,15 @@ def check_hybrid(hybrid: str | None) -> None:
     return
   if hybrid not in HYBRIDS:
     raise ConfigError(f"hybrid={hybrid}: expected {', '.join(HYBRIDS)}; or leave it out", argument="hybrid")
-  _import_bm25s()
+  with naming("hybrid"):
+    _import_bm25s()
 
 
 def _import_bm25s() -> types.ModuleType:
   try:
     import bm25s
   except ImportError as error:
-    message = f"hybrid={BM25}: needs bm25s, which cannot be imported ({error}): {install_command('search')}"
-    raise ConfigError(message, argument="hybrid") from error
+    raise ConfigError(f"BM25 needs bm25s, which cannot be imported ({error}): {install_command('search')}") from error
   return bm25s
 
 
@@ -139,17 +139,17 @@ class Bm25:
     self._ranker.vocab_dict = {word: number for number, word in enumerate(texts.words)}
     self._ranker.nonoccurrence_array = None
 
-  def search(self, queries: Sequence[str], depth: int = DEPTH) -> list[np.ndarray]:
+  def search(self, queries: Sequence[str], depth: int = DEPTH) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Returns for each query the rows of at most `depth` texts that share a word with it, the best first, int64 [k].
 
-    Equal scores are by increasing row.
+    Then their scores, float32 [k]. Equal scores are by increasing row.
     """
     numbers, vocabulary = _tokenized(list(queries))
     words = list(vocabulary)
-    found = []
+    found, of_found = [], []
     for of_query in numbers:
       known = self._ranker.get_tokens_ids([words[number] for number in of_query])
-      rows = np.empty(0, np.int64)
+      rows, scores = np.empty(0, np.int64), np.empty(0, np.float32)
       if known:
         scores = self._ranker.get_scores_from_ids(known)
         rows = np.flatnonzero(scores > 0)  # eight times as fast as of the scores themselves
@@ -157,7 +157,8 @@ class Bm25:
           rows = rows[scores[rows] >= np.partition(scores[rows], -depth)[-depth]]
         rows = rows[np.argsort(-scores[rows], kind="stable")][:depth]
       found.append(rows)
-    return found
+      of_found.append(scores[rows])
+    return found, of_found
 
 
 def search_both(
@@ -166,7 +167,7 @@ def search_both(
   """Returns the rows that `find` finds as the nearest; with texts of the queries, fused with those by BM25."""
   if queries is None or bm25 is None:
     return find(top_k)
-  return fused(find(max(top_k, DEPTH)), bm25.search(queries), top_k)
+  return fused(find(max(top_k, DEPTH)), bm25.search(queries)[0], top_k)
 
 
 def fused(near: Neighbors, found: Sequence[np.ndarray], top_k: int) -> Neighbors:

@@ -1,15 +1,12 @@
 """Evaluation of a model, and of BM25, by a search for judged queries."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from bert_flow_tf.data.beir import Qrels
-from bert_flow_tf.errors import ConfigError, install_command
 from bert_flow_tf.evaluation.retrieval import JudgedSearch, Ranking, RetrievalScores
 from bert_flow_tf.progress import either_name
+from bert_flow_tf.vectors.bm25 import Bm25, WordCounts
 from bert_flow_tf.vectors.nearest import search
 
 
@@ -20,6 +17,7 @@ def evaluate_retrieval(
   queries: Mapping[str, str],
   qrels: Qrels,
   *,
+  hybrid: str | None = None,
   ignore_identical_ids: bool = True,
   batch_size: int = 64,
   show_progress_bar: bool = False,
@@ -38,11 +36,13 @@ def evaluate_retrieval(
       stands before the text. Those without text are not found.
     queries: {id: text}; queries without judgments are not evaluated.
     qrels: {query's id: {document's id: grade}}; from 1 on a document is relevant, and the grade is its gain.
+    hybrid: see `search`.
     ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR.
     batch_size: see `SentenceModel.encode`.
     show_progress_bar: see `SentenceModel.encode`.
 
   Raises:
+    ConfigError: `hybrid` is not allowed, or bm25s is not installed.
     DataError: no query is judged, an id of the qrels is unknown, or a judged query is blank.
     EncoderError, CalibrationError: an embedding is not finite.
   """
@@ -53,37 +53,16 @@ def evaluate_retrieval(
     judged.documents,
     top_k=judged.depth,
     batch_size=batch_size,
+    hybrid=hybrid,
     show_progress_bar=show_progress_bar,
   )
   return judged.measure(judged.ranking(rows, scores))
 
 
 def bm25_ranking(judged: JudgedSearch) -> Ranking:
-  """Returns the ranking by BM25 of bm25s, its defaults with English stop words; without documents that share no word.
+  """Returns the ranking by BM25, with English stop words; without documents that share no word.
 
   Raises:
     ConfigError: bm25s is not installed.
   """
-  try:
-    import bm25s
-  except ImportError as error:
-    raise ConfigError(f"BM25 needs bm25s, which cannot be imported ({error}): {install_command('search')}") from error
-  logging.getLogger("bm25s").setLevel(logging.WARNING)  # logs each index that is made
-  retriever = bm25s.BM25()
-  documents, queries = (
-    bm25s.tokenize(texts, stopwords="en", return_ids=False, show_progress=False)
-    for texts in (judged.documents, judged.queries)
-  )
-  has_words = any(documents)
-  if has_words:
-    retriever.index(documents, show_progress=False)
-  rows, scores = [], []
-  for words in queries:
-    of_documents = np.zeros(len(judged.documents), np.float32)
-    if has_words and words:
-      of_documents = retriever.get_scores(words)
-    found = np.flatnonzero(of_documents)
-    order = found[np.argsort(-of_documents[found], kind="stable")][: judged.depth]
-    rows.append(order)
-    scores.append(of_documents[order])
-  return judged.ranking(rows, scores)
+  return judged.ranking(*Bm25(WordCounts.of_texts(judged.documents)).search(judged.queries, judged.depth))

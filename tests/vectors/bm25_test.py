@@ -105,11 +105,11 @@ def test_scores_are_those_of_bm25s_whatever_the_parts():
   for bounds in ([0, 300], [0, 1, 130, 130, 300]):
     parts = [WordCounts.of_texts(texts[i:j]) for i, j in itertools.pairwise(bounds)]
     parts = [WordCounts.of_bytes(part.to_bytes()) for part in parts]
-    for query, rows in enumerate(Bm25(WordCounts.joined(parts)).search(QUERIES, 300)):
+    for query, rows in enumerate(Bm25(WordCounts.joined(parts)).search(QUERIES, 300)[0]):
       known = np.flatnonzero(expected[query])
       assert sorted(rows) == known.tolist()
       np.testing.assert_allclose(expected[query][rows], -np.sort(-expected[query][known]), rtol=1e-5)
-  assert not len(Bm25(WordCounts.of_texts(["the of", ""])).search(["the saturn"])[0])
+  assert not len(Bm25(WordCounts.of_texts(["the of", ""])).search(["the saturn"])[0][0])
 
 
 def test_fusion_is_that_of_numpy_for_every_top_k():

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from bert_flow_tf import evaluate_retrieval
+from bert_flow_tf import evaluate_retrieval, search
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.evaluation.retrieval import JudgedSearch
+from bert_flow_tf.evaluation.retrieval import JudgedSearch, score_rankings
 from bert_flow_tf.vectors.retrieval import bm25_ranking
 
 CORPUS = {
@@ -55,6 +55,17 @@ def test_a_model_by_roles():
   gain = (1 + 2 / np.log2(3)) / (2 + 1 / np.log2(3))
   assert scores.by_query["q2"]["ndcg@10"] == pytest.approx(100 * gain)
   assert scores.mean["recall@10"] == 100
+
+
+def test_both_rankings_as_one():
+  pytest.importorskip("bm25s", reason="bm25s is not installed: it is the extra search")
+  judged = JudgedSearch(CORPUS, QUERIES, QRELS)
+  _, rows = search(Letters(), judged.queries, judged.documents, hybrid="bm25")
+  names = [[judged.document_ids[row] for row in of_query] for of_query in rows]
+  expected = score_rankings(dict(zip(judged.query_ids, names, strict=True)), QRELS)
+  found = evaluate_retrieval(Letters(), CORPUS, QUERIES, QRELS, hybrid="bm25")
+  assert found.by_query == expected.by_query
+  assert rows.tolist() != search(Letters(), judged.queries, judged.documents).rows.tolist()
 
 
 def test_bm25_is_that_of_bm25s():
