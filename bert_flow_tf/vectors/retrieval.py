@@ -41,6 +41,10 @@ def evaluate_retrieval(
     batch_size: see `SentenceModel.encode`.
     show_progress_bar: see `SentenceModel.encode`.
 
+  Returns:
+    `RetrievalScores`: `mean`, {measure: value}; `by_query`, {query's id: {measure: value}}; `values`, {measure: float64
+    [n]} in the order of `query_ids`.
+
   Raises:
     ConfigError: `hybrid` is not allowed, or bm25s is not installed.
     DataError: no query is judged, an id of the qrels is unknown, or a judged query is blank.
