@@ -39,7 +39,7 @@ _RESAMPLES = 1000
 Pairs = Sequence[tuple[str, str]]
 
 
-def write_folders(data_dir: str) -> None:
+def write_beir_folders(data_dir: str) -> None:
   """Writes a folder in BEIR's layout for each set that does not have one yet."""
   for name, (sentences, pairs) in {QUESTIONS: _questions(data_dir), **dict(_paraphrases(data_dir))}.items():
     if not (_FOLDER / name / "qrels").exists():
@@ -274,7 +274,7 @@ def print_paraphrases(name: str, searches: dict[str, Embedded]) -> None:
     _print_row(calibration, *cells)
 
 
-def read_text(path: str) -> list[str]:
+def read_first_lines(path: str) -> list[str]:
   """Returns the first lines of a file, which may be packed by gzip."""
   opener = gzip.open if path.endswith(".gz") else open
   with opener(path, "rt", encoding="utf-8") as file:
@@ -283,7 +283,7 @@ def read_text(path: str) -> list[str]:
 
 def main(data_dir: str, encoder: str, path: str | None = None) -> None:
   """Writes the folders and prints the tables of an encoder, as Markdown."""
-  write_folders(data_dir)
+  write_beir_folders(data_dir)
   searches = {name: Search(load_beir(_FOLDER / name)) for name in (QUESTIONS, *PARAPHRASES)}
   load = functools.partial(SentenceModel.from_pretrained, encoder, max_seq_length=128, cache=_FOLDER / "cache")
   model, name = load(), pathlib.Path(encoder).name
@@ -292,7 +292,7 @@ def main(data_dir: str, encoder: str, path: str | None = None) -> None:
   rows: dict[str, tuple[Embedded, str | None]] = {each: (questions, each) for each in _CALIBRATIONS}
   print_intervals(name, questions, {"as it is": (questions, None), **rows})
   print_paraphrases(name, embedded)
-  print_fits(name, questions, None if path is None else model.encode_document(read_text(path)))
+  print_fits(name, questions, None if path is None else model.encode_document(read_first_lines(path)))
   # What takes longer: a training, and other embeddings of a language model.
   rows = {_FLOW: (questions, _FLOW)}
   if not model.encoder.declared.source and not encoder.startswith("static:"):
