@@ -35,7 +35,7 @@ def define_flags() -> None:
     "output", None, "Fit: folder of the calibration. Apply: folder of the new vectors, or a file for a single file."
   )
   text = "Files, globs or folders of vectors of queries, where input has the documents that are searched: a fit."
-  flags.DEFINE_list("queries", [], text)
+  flags.DEFINE_list("queries", None, text)
   text = (
     "Role of the vectors to which a calibration is applied: query, whose mean a fit with queries knows, or document."
   )
@@ -76,7 +76,7 @@ def main() -> None:
   # A fit writes a calibration, an application new vectors.
   output = os.path.expanduser(FLAGS.output)
   if FLAGS.flow_folder is None:
-    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.queries, **flow_settings())
+    fitted = fit_files(FLAGS.input, FLAGS.calibration, output, FLAGS.vectors_of, FLAGS.queries or (), **flow_settings())
     print(f"{output}: {fitted.name}, {fitted.dim} dimensions, {fitted.output_dim} calibrated")
   else:
     counts = apply_to_files(FLAGS.input, FLAGS.flow_folder, output, FLAGS.vectors_of, FLAGS.role)

@@ -94,7 +94,7 @@ def selected_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   if FLAGS.beir is not None:
-    search = load_beir(FLAGS.beir, FLAGS.split or BeirSettings.split, FLAGS.max_record_bytes)
+    search = load_beir(FLAGS.beir, FLAGS.split, FLAGS.max_record_bytes)
     logging.info("%s: %s", search.name, search.source)
     if folder is not None:
       folder.check([search.name])

@@ -29,7 +29,7 @@ class BeirSettings(Settings):
     "documents are searched for its queries; fit fits on the documents. BM25 stands beside it (pip install bm25s).",
     named=False,
   )
-  split: str = setting("test", "The judgments of beir: qrels/SPLIT.tsv.", named=False)
+  split: str | None = setting(None, "The judgments of beir: qrels/SPLIT.tsv. Default: test.", named=False)
   fit_queries: bool = setting(
     False, "Whether all queries of beir, without their judgments, are the queries of the fit.", named=False
   )
@@ -50,21 +50,21 @@ class RetrievalTask(TaskData):
   qrels: Qrels
 
 
-def load_beir(folder: str | os.PathLike, split: str = "test", max_bytes: int = MAX_RECORD_BYTES) -> RetrievalTask:
+def load_beir(folder: str | os.PathLike, split: str | None = None, max_bytes: int = MAX_RECORD_BYTES) -> RetrievalTask:
   """Returns the search of a folder in BEIR's layout; each file may be packed, with .gz after its name.
 
   Args:
     folder: has corpus.jsonl (keys _id, text and perhaps title, which stands before the text, after a blank),
       queries.jsonl (_id, text), and qrels/SPLIT.tsv (query-id, corpus-id and score after a header with these names;
       or the four columns of TREC's qrels).
-    split: name of the judgments' file.
+    split: name of the judgments' file; None for test.
     max_bytes: longest line of the documents and queries.
 
   Raises:
     ConfigError: a file does not exist.
     DataError: a line is malformed, an id repeats or is unknown, or no query is judged.
   """
-  root = pathlib.Path(os.path.expanduser(folder))
+  root, split = pathlib.Path(os.path.expanduser(folder)), split or "test"
   corpus, asked, judged = (_find(root, name) for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{split}.tsv"))
   documents = _read_texts(corpus, InputFormat(JSONL, "title", "_id", False, EMBED, max_bytes, more_columns=("text",)))
   queries = _read_texts(asked, InputFormat(JSONL, "text", "_id", False, EMBED, max_bytes))

@@ -55,7 +55,7 @@ def test_search_takes_an_encoder_as_it_is(tmp_path):
   (tmp_path / "modules.json").write_text(json.dumps(modules))
   (tmp_path / "1_Pooling").mkdir()
   (tmp_path / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
-  for name, pooling in ((str(tmp_path), "cls"), ("static:mini", "word-rows")):
+  for name, pooling in ((str(tmp_path), "cls-token"), ("static:mini", "word-rows")):
     model = SentenceModel.from_pretrained(name, recipe="search")
     assert model.identity == SentenceModel.from_pretrained(name).identity
     assert model.pooling.name == pooling

@@ -156,7 +156,7 @@ WRONG = {
   "search corpus.txt --queries=queries.txt --fit_queries": "--fit_queries: needs calibration or recipe",
   "fit corpus.txt --query_column=a": "--query_column: needs queries",
   "fit corpus.txt --queries=absent": "--queries: absent does not exist",
-  "fit corpus.txt --queries=headed.tsv": "--queries: headed.tsv: has 3 columns (sentence2, id, sentence1)",
+  "fit corpus.txt --queries=headed.tsv": "--queries=headed.tsv: has 3 columns (sentence2, id, sentence1)",
   "fit corpus.txt --queries=headed.tsv --query_column=x": "--queries: headed.tsv, line 1: 0 columns 'x'",
   "search corpus.txt --query=": "error: --query='': blank",
   "score ids.tsv": "column 1 has the numbers of rows",
