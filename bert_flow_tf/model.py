@@ -20,6 +20,7 @@ from bert_flow_tf.calibration.saving import load_steps, save_steps, steps_sha256
 from bert_flow_tf.calibration.step import (
   Calibration,
   Normalize,
+  QueryShift,
   Step,
   apply_to_rows,
   cosines_of_halves,
@@ -28,6 +29,7 @@ from bert_flow_tf.calibration.step import (
   output_dim,
 )
 from bert_flow_tf.calibration.step_list import Calibrating, read_steps, without_identity
+from bert_flow_tf.data.files.rows import log_without_text
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
 from bert_flow_tf.encoder.identity import (
@@ -249,7 +251,7 @@ class SentenceModel:
   @property
   def calibration(self) -> Calibration | None:
     """The calibration of the encoder's embeddings, which is the first step; None for none."""
-    return next((step for step in self.steps[:1] if isinstance(step, Calibration)), None)
+    return next((step for step in fitted_steps(self.steps) if isinstance(step, Calibration)), None)
 
   @property
   def characters(self) -> Characters | None:
@@ -403,13 +405,17 @@ class SentenceModel:
     self._set_steps([*spec.steps(fitted), *self._kept_steps])
     self.choice, self.flow_fit = fitter.choice, fitter.flow_fit
     self.sample = rows.sample
+    if queries is not None and fitted is None:
+      logging.warning("queries: not read, as %s is fitted to nothing", spec.name)
     return self
 
   def fit_sentences(self, sentences: Any, queries: Any = None, **arguments: Any) -> FitSentences:
     """Returns sentences or pairs as a `Fitter` takes them, for this encoder; for the arguments see `FitSentences`."""
     checked = sentences_or_pairs(sentences)
     if queries is not None:
-      queries = check_sentences(queries, "queries")
+      checked_queries = check_sentences(queries, "queries")
+      queries = [query for query in checked_queries if query.strip()]
+      log_without_text("queries", len(checked_queries) - len(queries))
     return FitSentences(self.encoder, self.identity, checked, queries=queries, cache=self._cache, **arguments)
 
   def check_fit(self, spec: CalibrationSpec, encoder_dropout: bool = False) -> None:
@@ -480,14 +486,18 @@ class SentenceModel:
     check_dense(embeddings, "embeddings")
     if not len(embeddings):
       return np.zeros([0, self.output_dim], np.float32)
-    steps = self._steps_of(prompt_type)
+    steps = self.steps_of(prompt_type)
     return self._apply(steps, embeddings, self._tokens(sentences, len(embeddings)))
 
-  def _steps_of(self, prompt_type):
-    """Returns the steps of texts of a role; None for texts without a role."""
-    if prompt_type is None or role_of(prompt_type) != QUERY or self.calibration is None:
-      return self.steps
-    return (*self.calibration.steps_of_queries(), *self.steps[1:])
+  def steps_of(self, prompt_type: Any) -> tuple[Step, ...]:
+    """Returns the steps of texts of a role, as in `encode`; None for texts without a role, which all `steps` take."""
+    role, calibration = None if prompt_type is None else role_of(prompt_type), self.calibration
+    is_of_queries = any(isinstance(step, QueryShift) for step in self.steps[:1])
+    if role == DOCUMENT and is_of_queries:
+      return self.steps[1:]
+    if role == QUERY and not is_of_queries and calibration is not None and calibration.query_shift is not None:
+      return (*calibration.steps_of_queries(), *self.steps[1:])
+    return self.steps
 
   def _apply(self, steps, embeddings, tokens):
     """Applies some steps, the first ones of the model."""
@@ -604,7 +614,7 @@ class SentenceModel:
     Raises:
       ConfigError: characters, which take no prompt.
     """
-    return self._of_role(self.encoder.for_documents(), self.steps)
+    return self._of_role(self.encoder.for_documents(), self.steps_of(DOCUMENT))
 
   def for_queries(self) -> "SentenceModel":
     """Returns a model whose `encode` and `as_function` take sentences as queries, as `encode_query`; see there.
@@ -612,7 +622,7 @@ class SentenceModel:
     Raises:
       ConfigError: characters, which take no prompt.
     """
-    return self._of_role(self.encoder.for_queries(), self._steps_of(QUERY))
+    return self._of_role(self.encoder.for_queries(), self.steps_of(QUERY))
 
   def _of_role(self, encoder, steps):
     """Returns this model with the encoder and the steps of a role; itself if they are its own."""

@@ -43,7 +43,7 @@ def define_flags():
   flags.DEFINE_list("task", ["sample"], f"One or more of {', '.join(task_names())}.")
   flags.DEFINE_alias("task_name", "task")
   common_flags.define_data_flags(own_file=True)
-  common_flags.define_settings(BeirSettings, ["beir"])
+  common_flags.define_settings(BeirSettings, ["beir", "ignore_identical_ids"])
   common_flags.define_encoder_flags()
   common_flags.define_calibration_flags(several=True)
   flags.DEFINE_string(
@@ -81,6 +81,8 @@ def check_flags():
     for name in ("max_record_bytes", "split"):
       names.remove(name)
     common_flags.reject(names, "has no use with beir, which is the task")
+  else:
+    common_flags.reject(["ignore_identical_ids"], "needs beir, the folder of a search")
   if FLAGS.predictions is not None:
     for names in (["flow_folder", "allow_other_encoder"], common_flags.encoder_flags()):
       common_flags.reject(names, "has no use with predictions, where nothing is embedded")
@@ -94,7 +96,7 @@ def selected_tasks(folder: RunFolder | None) -> list[TaskData]:
   """Loads the tasks of the flags, each with the split that is evaluated."""
   # The folder may have results of other tasks, which would be lost.
   if FLAGS.beir is not None:
-    search = load_beir(FLAGS.beir, FLAGS.split, FLAGS.max_record_bytes)
+    search = load_beir(FLAGS.beir, FLAGS.split, FLAGS.max_record_bytes, FLAGS.ignore_identical_ids)
     logging.info("%s: %s", search.name, search.source)
     if folder is not None:
       folder.check([search.name])

@@ -61,7 +61,7 @@ def check_flags() -> list[CalibrationSpec]:
 
     read_tf_config()
   if FLAGS.beir is None:
-    common_flags.reject(["split", "fit_queries"], "needs beir, the folder of a search")
+    common_flags.reject(["split", "fit_queries", "ignore_identical_ids"], "needs beir, the folder of a search")
   else:
     common_flags.reject(["task", "stsb_gold", "columns", "header"], "has no use with beir, which is the task")
   if FLAGS.fit_queries:

@@ -224,6 +224,7 @@ MAKERS = {
   "queries, declared": pretrained("declared", fit="sn", queries=QUERIES),
   "queries, prompts": pretrained(query_prompt="dog b ", fit="flow", queries=QUERIES),
   "queries, SavedModel": pretrained("saved_model:vectors", fit="soft-whitening", queries=QUERIES),
+  "queries, prompts, characters": pretrained(query_prompt="dog b ", fit="mean+characters-16", queries=QUERIES),
   "for_queries": lambda place: pretrained("declared", fit="sn", queries=QUERIES)(place).for_queries(),
   "declared, no prompts": pretrained("declared", prompt=""),
   "for_documents": lambda place: pretrained("declared", fit="sn")(place).for_documents(),

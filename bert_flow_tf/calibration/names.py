@@ -15,7 +15,7 @@ from bert_flow_tf.calibration.characters import (
   characters_name,
 )
 from bert_flow_tf.calibration.linear import METHODS, LinearCalibration
-from bert_flow_tf.calibration.step import Calibration, Step
+from bert_flow_tf.calibration.step import Calibration, QueryShift, Step
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.errors import ConfigError
 
@@ -91,9 +91,12 @@ class CalibrationSpec:
 
 
 def fitted_steps(steps: Sequence[Step]) -> list[Step]:
-  """Returns the steps of a model that a fit replaces: the first ones, as `CalibrationSpec.steps` makes them."""
+  """Returns the steps of a model that a fit replaces: the first ones, as `CalibrationSpec.steps` makes them.
+
+  Of a model of queries also what comes before them.
+  """
   first: list[Step] = []
-  for kind in (Calibration, Characters):
+  for kind in (QueryShift, Calibration, Characters):
     first += [step for step in steps[len(first) : len(first) + 1] if isinstance(step, kind)]
   return first
 

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 from bert_flow_tf.data.custom import pair_up
-from bert_flow_tf.data.files.formats import open_reader
+from bert_flow_tf.data.files.formats import is_score, open_reader
 from bert_flow_tf.data.files.input_format import EMBED, JSONL, MAX_RECORD_BYTES, InputFormat
 from bert_flow_tf.data.files.source import lines
 from bert_flow_tf.data.task import RETRIEVAL, TaskData, TaskSpec
@@ -30,6 +30,11 @@ class BeirSettings(Settings):
     named=False,
   )
   split: str | None = setting(None, "The judgments of beir: qrels/SPLIT.tsv. Default: test.", named=False)
+  ignore_identical_ids: bool = setting(
+    True,
+    "Whether a document with the id of the query is left out of the ranking, as by BEIR, unless it is relevant.",
+    named=False,
+  )
   fit_queries: bool = setting(
     False, "Whether all queries of beir, without their judgments, are the queries of the fit.", named=False
   )
@@ -43,14 +48,21 @@ class RetrievalTask(TaskData):
     documents: {id: title and text}.
     queries: {id: text}, also of queries without judgments.
     qrels: {query's id: {document's id: grade}} of `spec.eval_split`; from 1 on a document is relevant.
+    ignore_identical_ids: see `JudgedSearch`.
   """
 
   documents: Mapping[str, str]
   queries: Mapping[str, str]
   qrels: Qrels
+  ignore_identical_ids: bool = True
 
 
-def load_beir(folder: str | os.PathLike, split: str | None = None, max_bytes: int = MAX_RECORD_BYTES) -> RetrievalTask:
+def load_beir(
+  folder: str | os.PathLike,
+  split: str | None = None,
+  max_bytes: int = MAX_RECORD_BYTES,
+  ignore_identical_ids: bool = True,
+) -> RetrievalTask:
   """Returns the search of a folder in BEIR's layout; each file may be packed, with .gz after its name.
 
   Args:
@@ -59,6 +71,7 @@ def load_beir(folder: str | os.PathLike, split: str | None = None, max_bytes: in
       or the four columns of TREC's qrels).
     split: name of the judgments' file; None for test.
     max_bytes: longest line of the documents and queries.
+    ignore_identical_ids: see `JudgedSearch`.
 
   Raises:
     ConfigError: a file does not exist.
@@ -87,6 +100,7 @@ def load_beir(folder: str | os.PathLike, split: str | None = None, max_bytes: in
     documents=documents,
     queries=queries,
     qrels=qrels.grades,
+    ignore_identical_ids=ignore_identical_ids,
   )
 
 
@@ -154,16 +168,15 @@ def _read_qrels(path: pathlib.Path) -> _Judgments:
 
 def _judgments(path: pathlib.Path) -> Iterator[tuple[str, str, str, int]]:
   """Yields (file and line, query's id, document's id, grade) of the lines of a file."""
-  for number, line in lines(path, empty="skip"):
+  for place, (number, line) in enumerate(lines(path, empty="skip")):
     where, fields = f"{path}, line {number}", line.split()
     if len(fields) == 4:  # TREC's qrels: query, iteration, document, grade
       del fields[1]
     if len(fields) != 3:
       raise _error(where, f"{counted(len(fields), 'column')}; expected query-id, corpus-id and score")
     query, document, score = fields
-    try:
-      yield where, query, document, int(score)
-    except ValueError as error:
-      if number == 1:  # the names of the columns
-        continue
-      raise _error(where, f"the score is {score[:40]!r}; expected an integer") from error
+    is_number = is_score(score) and "_" not in score
+    if is_number and float(score).is_integer():
+      yield where, query, document, int(float(score))
+    elif is_number or place > 0:  # the first line may have the names of the columns
+      raise _error(where, f"the score is {score[:40]!r}; expected an integer")

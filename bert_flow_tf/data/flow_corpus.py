@@ -103,7 +103,7 @@ def load_task_and_corpus(
   """Loads the evaluated task and the corpus of the fit that the settings choose."""
   task: TaskData
   if beir is not None and beir.beir is not None:
-    task = load_beir(beir.beir, beir.split, data.max_record_bytes)
+    task = load_beir(beir.beir, beir.split, data.max_record_bytes, beir.ignore_identical_ids)
   else:
     paths = (data.data_dir, data.tfds_data_dir, data.stsb_gold)
     task = load_task(data.task, *paths, **data.own_file)

@@ -94,7 +94,7 @@ class JudgedSearch:
     corpus: {id: text}, or {id: {"title": title, "text": text}} as BEIR reads it.
     queries: {id: text}.
     qrels: {query's id: {document's id: grade}}.
-    ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR.
+    ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR, unless it is relevant.
 
   Raises:
     DataError: no query is judged, or an id of the qrels is unknown.
@@ -111,6 +111,10 @@ class JudgedSearch:
       raise DataError("qrels: empty; expected judged queries, {query's id: {document's id: grade}}", "qrels")
     for query, grades in qrels.items():
       unknown = [name for name in grades if name not in corpus]
+      if not all(isinstance(grade, int | np.integer) for grade in grades.values()):
+        raise DataError(
+          f"qrels: the grades of query {query!r} are {list(grades.values())[:3]}; expected integers", "qrels"
+        )
       if query not in queries:
         raise DataError(f"qrels: the query {query!r} is not in queries; expected ids of both", "qrels")
       if unknown:
@@ -130,7 +134,7 @@ class JudgedSearch:
     for query, found, values in zip(self.query_ids, rows, scores, strict=True):
       names = [self.document_ids[row] for row in found]
       kept = list(range(len(names)))
-      if self._ignores_identical:
+      if self._ignores_identical and self._qrels[query].get(query, 0) <= 0:
         kept = [place for place in kept if names[place] != query]
       kept = kept[:DEPTH]
       ids.append([names[place] for place in kept])
@@ -146,6 +150,9 @@ def _text_of(document):
   """Returns the text of a document, after its title."""
   if isinstance(document, str):
     return document
+  if not isinstance(document, Mapping):
+    message = f"corpus: a document is {document!r}; expected a str, or title and text as {{'title': ..., 'text': ...}}"
+    raise DataError(message[:300], "corpus")
   return " ".join(filter(str.strip, (document.get("title") or "", document.get("text") or "")))
 
 

@@ -39,6 +39,7 @@ _REMEDY = (
   "calibration none, finds paraphrases without them"
 )
 
+_REMEDY_OF_EQUALS = "the interval includes 0; the ranks of both as one (bert-flow search --hybrid=bm25) may find more"
 _REMEDY_OF_SEARCH = (
   "its words find what the embeddings miss; the ranks of both as one (bert-flow search --hybrid=bm25) may find more"
 )
@@ -233,6 +234,8 @@ def _conclusion(result, prefix):
   match, unit, remedy = "the string match", "pair", _REMEDY
   if is_of_search(result):
     match, unit, remedy = BM25, "query", _REMEDY_OF_SEARCH
+    if not better:
+      remedy = _REMEDY_OF_EQUALS
   if parts:
     lines.append(f"{match} is {' and '.join(parts)} on {prefix}{split}: {remedy}")
   if untold:

@@ -33,7 +33,7 @@ def search_record(
     watch: gets the seconds.
     batch_size: see `SentenceModel.encode`.
   """
-  judged = JudgedSearch(task.documents, task.queries, task.qrels)
+  judged = JudgedSearch(task.documents, task.queries, task.qrels, task.ignore_identical_ids)
   with watch.timing("embedding"):
     queries = models[WITHOUT_FLOW].encode_query(judged.queries, batch_size, calibrated=False)
   rankings = {}

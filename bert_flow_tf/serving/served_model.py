@@ -1,6 +1,5 @@
 """The graph functions of a served model."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,8 +12,8 @@ from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
 from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
+from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer.number_formats import INT8
-from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
 
@@ -203,9 +202,9 @@ class ServedModel(ServedCalibration):
       "embed_ids_fixed": self._embed_ids_fixed,
       "embed_examples": self._embed_examples,
     }
-    for role, of_role in roles.items():
+    for role, (encoder, steps) in roles.items():
       if takes_text:
-        self._computations[_of_role(role)] = self._embedding_of(of_role)
+        self._computations[_of_role(role)] = self._embedding_of(encoder, steps)
     # Without tokens the texts go to the encoder as they are.
     self._tokens = self._encoder if isinstance(self._encoder, EncoderGraph) else None
     if self._tokens is not None:
@@ -251,17 +250,18 @@ class ServedModel(ServedCalibration):
       return super()._embed(text)
     return (self._calibrated_tokens(*self._tokens.tokenizer(text)),)
 
-  def _embedding_of(self, model: SentenceModel) -> Callable[[tf.Tensor], Outputs]:
+  def _embedding_of(self, encoder: TextEncoder, steps: Sequence[Step]) -> Callable[[tf.Tensor], Outputs]:
     """Returns the function from texts of a role to embeddings, on the weights of the served model."""
-    steps = self._with_last(model.steps)
-    if not model.encoder.has_tokens:
+    steps = self._with_last(steps)
+    if not encoder.has_tokens:
       return lambda text: (apply_steps(steps, Features(self._pooled_of(text))),)
-    graph = model.encoder_graph()
+    graph = encoder.text_graph(self.model.pooling, self.model.max_seq_length)
     assert isinstance(graph, EncoderGraph), "a graph of tokens"
 
     def embed(text):
-      ids, lengths = graph.tokenizer(text)
-      return (apply_steps(steps, Features(self._pooled(ids, lengths), ids, lengths)),)
+      # Characters are those of the text without the role's prompt.
+      pooled = self._pooled(*graph.tokenizer(text))
+      return (apply_steps(steps, Features(pooled, *self._tokens.tokenizer(text))),)
 
     return embed
 
@@ -295,13 +295,13 @@ def _of_role(role: str) -> str:
   return f"embed_{role}"
 
 
-def _roles_of(model: SentenceModel) -> dict[str, SentenceModel]:
-  """Returns {role: model of its texts}; {} if texts have no roles, or characters, which take no prompt."""
-  with contextlib.suppress(ConfigError):
-    roles = {QUERY: model.for_queries(), DOCUMENT: model.for_documents()}
-    if any(of_role is not model for of_role in roles.values()):
-      return roles
-  return {}
+def _roles_of(model: SentenceModel) -> dict[str, tuple[TextEncoder, Sequence[Step]]]:
+  """Returns {role: the encoder and the steps of its texts}; {} if texts have no roles."""
+  encoders = {QUERY: model.encoder.for_queries(), DOCUMENT: model.encoder.for_documents()}
+  roles = {role: (encoder, model.steps_of(role)) for role, encoder in encoders.items()}
+  if all(encoder is model.encoder and steps is model.steps for encoder, steps in roles.values()):
+    return {}
+  return roles
 
 
 def _allowed_lengths(signature: Signature, inputs: tuple[tf.Tensor, ...], limit: int) -> list[tf.Operation]:

@@ -70,7 +70,7 @@ class _FitRows(abc.ABC):
     if not len(rows):
       raise CalibrationError("queries: empty; expected some 64, or None for texts without roles", "queries")
     if len(rows) < _FEW_QUERIES:
-      message = "queries: %s; their mean is better known from some %d, which need no labels"
+      message = "queries: %s; a mean of so few may make a search worse; some %d, which need no labels, are enough"
       logging.warning(message, counted(len(rows), "text"), 2 * _FEW_QUERIES)
     return rows
 

@@ -79,6 +79,9 @@ def apply_to_files(
   with naming("calibration_folder"):
     calibration = load_calibration(folder)
   transform = calibration.transform_queries if role == QUERY else calibration.transform
+  if role == QUERY and calibration.query_shift is None:
+    reason = f"{calibration_folder} was fitted without queries, and knows no place of theirs"
+    raise ConfigError(f"role={role}: {reason}; fit it with queries=FILES, or leave role out", argument="role")
   target = check_path(output, "output")
   # A finished folder may be inside the vectors that it was made of, from before that was an error.
   begun = output if is_of_embed(output) else None

@@ -136,6 +136,8 @@ def log_apart(model: Any, query_embeddings: np.ndarray) -> None:
   count = len(query_embeddings)
   if calibration is None or calibration.name.startswith(_UNCENTERED) or calibration.query_shift is not None:
     return
+  if model.characters is not None:  # which have a mean of their own
+    return
   if count < _MIN_QUERIES:
     return
   rows = np.asarray(query_embeddings, np.float64)

@@ -37,7 +37,7 @@ def evaluate_retrieval(
     queries: {id: text}; queries without judgments are not evaluated.
     qrels: {query's id: {document's id: grade}}; from 1 on a document is relevant, and the grade is its gain.
     hybrid: see `search`.
-    ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR.
+    ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR, unless it is relevant.
     batch_size: see `SentenceModel.encode`.
     show_progress_bar: see `SentenceModel.encode`.
 

@@ -146,6 +146,8 @@ class SentenceIndex:
     array = np.atleast_2d(as_array(query_embeddings, "query_embeddings"))
     rows = checked_unit_rows(array, "query_embeddings", self._rows.dim)
     bm25 = None
+    if queries is not None and len(queries) != len(rows):
+      raise DataError(f"queries: {len(queries)}, but {len(rows)} embeddings; expected the text of each", "queries")
     if queries is not None:
       self.check_words()
       bm25 = self._bm25
@@ -238,6 +240,22 @@ def _words_of(texts, count):
   return WordCounts.of_texts(checked)
 
 
+def _check_texts(vectors: VectorFolder, state: IndexFolder | None, hybrid: str | None) -> bool:
+  """Returns whether an index has the words of its texts; a ConfigError, before anything is written, if texts lack."""
+  parts = [part for part in state.parts if part.words_sha256] if state is not None else []
+  if hybrid is None and not parts:
+    return False
+  known = {part.key for part in parts}
+  for file in vectors.files:
+    if key_of(file) not in known and not file.has_texts:
+      ways = "embed it again with --keep_text"
+      if parts:
+        ways += f", or delete {vectors.folder}/{INDEX} and index without hybrid"
+      where = f"vectors={vectors.folder}: {file.name} has no texts, whose words are compared"
+      raise ConfigError(f"{where}; {ways}", argument="vectors")
+  return True
+
+
 def index_vectors(folder: str, show_progress_bar: bool = True, hybrid: str | None = None) -> SentenceIndex:
   """Writes the index of a folder of `bert-flow embed` beside its files, or adds files that are new, and returns it.
 
@@ -254,12 +272,12 @@ def index_vectors(folder: str, show_progress_bar: bool = True, hybrid: str | Non
   target = pathlib.Path(folder, INDEX)
   with owned(target, "vectors"):
     state = IndexFolder.read(target)
+    has_words = _check_texts(vectors, state, hybrid)
     if state is None:
       state = IndexFolder.begin(target, InvertedLists.train(vectors.rows), vectors.embedder, vectors.rows.dim)
     state.check_vectors(vectors)
     lists = state.lists()
     missing = state.keep(vectors.files)
-    has_words = hybrid is not None or any(part.words_sha256 for part in state.parts)
     done = len(vectors.rows) - sum(map(len, missing))
     with Progress(len(vectors.rows), show_progress_bar, "indexing", "vector", done) as progress:
       for file in missing:

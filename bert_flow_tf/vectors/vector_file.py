@@ -111,10 +111,15 @@ class VectorFile:
     _check(path, self.unread_checksum)
     return np.array(path.read_text(encoding="utf-8").split(), np.int64)
 
+  @property
+  def has_texts(self) -> bool:
+    """Whether bert-flow embed kept the texts of the vectors."""
+    return self.path.with_suffix(f".{TEXTS}").is_file()
+
   def texts(self) -> list[str]:
     """Returns the texts of the vectors; a ConfigError if bert-flow embed did not keep them."""
     path = self.path.with_suffix(f".{TEXTS}")
-    if not path.is_file():
+    if not self.has_texts:
       message = f"vectors={self.folder}: {self.name} has no texts, whose words are compared; expected a folder of "
       raise ConfigError(f"{message}bert-flow embed --keep_text", argument="vectors")
     _check(path, self.texts_checksum)

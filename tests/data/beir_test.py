@@ -49,7 +49,18 @@ def test_packed_files_another_split_and_qrels_of_trec(tmp_path):
     load_beir(tmp_path)
 
 
+def test_grades_as_floats_and_a_blank_line_before_the_header(tmp_path):
+  expected = load_beir(write(tmp_path / "plain")).qrels
+  for qrels in ("\nquery-id\tcorpus-id\tscore\nq1\td1\t2.0\nq1\td4\t-1\n\n2\td2\t1\n", "q1 d1 2.0\nq1 d4 -1\n2 d2 1\n"):
+    assert load_beir(write(tmp_path / "other", qrels=qrels)).qrels == expected
+
+
 WRONG = {
+  "a fraction without a header": (
+    {"qrels": "q1\td1\t1.5\n"},
+    "test.tsv, line 1: the score is '1.5'; expected an integer",
+  ),
+  "a number with a line": ({"qrels": QRELS + "q1\td2\t1_0\n"}, "test.tsv, line 5: the score is '1_0'"),
   "a document twice": ({"corpus": CORPUS + '{"_id": "d1", "text": "x"}\n'}, r"corpus.jsonl, line 5: .*'d1' repeats"),
   "a query twice": ({"queries": QUERIES + '{"_id": "q1", "text": "x"}\n'}, r"queries.jsonl, line 4: .*'q1' repeats"),
   "no id": ({"corpus": '{"text": "x"}\n'}, "corpus.jsonl, line 1: the id is empty"),

@@ -104,13 +104,16 @@ def test_the_means_of_ir_measures():
 
 def test_a_document_with_the_id_of_the_query_is_left_out():
   texts = {"a": "text", "b": "text", "blank": " "}
-  qrels = {"a": {"b": 1, "a": 1}}
+  qrels = {"a": {"b": 1, "a": 0}}
   search = JudgedSearch(texts, {"a": "text"}, qrels)
   assert search.depth == DEPTH + 1 and search.document_ids == ["b", "a"]
   ranking = search.ranking([np.array([1, 0])], [np.array([2.0, 1.0])])
   assert ranking.document_ids == [["b"]] and ranking.trec() == "a Q0 b 1 1 bert_flow\n"
   with_itself = JudgedSearch(texts, {"a": "text"}, qrels, ignore_identical_ids=False)
   assert with_itself.ranking([np.array([1, 0])], [np.array([2.0, 1.0])]).document_ids == [["a", "b"]]
+  # It stays where it is relevant: queries and documents may have the same numbers by chance.
+  relevant = JudgedSearch(texts, {"a": "text"}, {"a": {"a": 1}})
+  assert relevant.ranking([np.array([1, 0])], [np.array([2.0, 1.0])]).document_ids == [["a", "b"]]
 
 
 def test_a_ranking_ends_at_the_depth():
@@ -119,6 +122,13 @@ def test_a_ranking_ends_at_the_depth():
   rows = np.arange(len(names))
   (found,) = search.ranking([rows[: search.depth]], [np.zeros(search.depth)]).document_ids
   assert found == names[:-1001:-1]
+
+
+def test_wrong_dictionaries():
+  with rejected(DataError, "corpus", match="a document is 5; expected a str"):
+    JudgedSearch({"d": 5}, {"q": "x"}, {"q": {"d": 1}})
+  with rejected(DataError, "qrels", match="the query 'q' has the grades 1.5; expected integers"):
+    JudgedSearch({"d": "x"}, {"q": "x"}, {"q": {"d": 1.5}})
 
 
 def test_unknown_ids():

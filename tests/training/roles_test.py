@@ -80,7 +80,7 @@ def test_wrong_queries(warnings):
     with rejected(CalibrationError, "queries"):
       fit_calibration(documents, "mean", queries=wrong)
   fit_calibration(documents, "mean", queries=documents[:31])
-  assert [line for line in warnings if line.startswith("queries: 31 texts; their mean is better known from some 64")]
+  assert [line for line in warnings if line.startswith("queries: 31 texts; a mean of so few may make a search worse")]
   warnings.clear()
   fit_calibration(documents, "mean", queries=documents[:32])
   assert not warnings
@@ -115,6 +115,13 @@ def test_texts_have_the_prompts_of_their_roles_and_their_means(encoder, texts):
   ):
     np.testing.assert_allclose(found * signs, of_queries, atol=5e-3)
   np.testing.assert_array_equal(model.encode(documents), model.encode_document(documents))
+  # A model of queries knows where documents lie, and what it was fitted with.
+  of_queries = model.for_queries()
+  np.testing.assert_array_equal(of_queries.encode_document(documents), model.encode_document(documents))
+  np.testing.assert_array_equal(of_queries.for_documents().encode(documents), model.encode_document(documents))
+  assert of_queries.calibration is model.calibration and of_queries.with_calibration(None).calibration is None
+  blank = SentenceModel(encoder).fit(documents, "whitening-6", queries=[*queries, " "], show_progress=False)
+  np.testing.assert_array_equal(blank.calibration.query_shift, model.calibration.query_shift)
   with rejected(DataError, "queries"):
     model.fit(documents, "mean", queries=[3], show_progress=False)
   with rejected(CalibrationError, "queries"):
@@ -128,6 +135,11 @@ def by_hand_of_rank(documents, queries):
   values, vectors = np.linalg.eigh(around.T @ around / (len(around) - 1))
   matrix = (vectors / np.sqrt(np.maximum(values, 1e-12)))[:, ::-1]
   return (documents - documents.mean(axis=0)) @ matrix, (queries - queries.mean(axis=0)) @ matrix
+
+
+def test_texts_without_roles_have_no_model_of_their_own(encoder, texts):
+  model = SentenceModel(SentenceEncoder.from_pretrained(encoder.name)).fit(texts[0], "mean", show_progress=False)
+  assert model.for_queries() is model is model.for_documents()
 
 
 def test_search_says_that_queries_lie_apart(encoder, texts, warnings):
