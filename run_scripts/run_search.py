@@ -226,8 +226,8 @@ def text_corpus(queries: list[str]) -> Corpus:
 def vector_corpus(queries: int) -> Corpus:
   """Opens the vectors of --vectors for a number of queries, and loads the model that embedded them."""
   vectors = VectorFolder.open(FLAGS.vectors)
-  searcher = search_of_folder(vectors, FLAGS.index, queries, FLAGS.hybrid)
   quiet.import_tensorflow()
+  searcher = search_of_folder(vectors, FLAGS.index, queries, FLAGS.hybrid)
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):
     name = None

@@ -74,6 +74,9 @@ def with_sha256_of_values(embedder: Json, *manifests: Mapping[str, object]) -> J
   Releases before 0.3 wrote the checksum of the file's form, which is known by the file, if it is still where one of the
   manifests says.
   """
+  if embedder.get("calibration_sha256") is None:
+    return embedder
+  # Imported here: it needs TensorFlow.
   from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
 
   for manifest in manifests:

@@ -127,7 +127,7 @@ def test_a_ranking_ends_at_the_depth():
 def test_wrong_dictionaries():
   with rejected(DataError, "corpus", match="a document is 5; expected a str"):
     JudgedSearch({"d": 5}, {"q": "x"}, {"q": {"d": 1}})
-  with rejected(DataError, "qrels", match="the query 'q' has the grades 1.5; expected integers"):
+  with rejected(DataError, "qrels", match=r"the grades of query 'q' are .1.5.; expected integers"):
     JudgedSearch({"d": "x"}, {"q": "x"}, {"q": {"d": 1.5}})
 
 
