@@ -295,7 +295,7 @@ def _of_role(role: str) -> str:
   return f"embed_{role}"
 
 
-def _roles_of(model: SentenceModel) -> dict[str, tuple[TextEncoder, Sequence[Step]]]:
+def _roles_of(model: SentenceModel) -> dict[str, tuple[TextEncoder, tuple[Step, ...]]]:
   """Returns {role: the encoder and the steps of its texts}; {} if texts have no roles."""
   encoders = {QUERY: model.encoder.for_queries(), DOCUMENT: model.encoder.for_documents()}
   roles = {role: (encoder, model.steps_of(role)) for role, encoder in encoders.items()}
