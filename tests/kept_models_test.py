@@ -374,6 +374,7 @@ SENTENCES = {
   "SavedModel, fitted": _OF_KIND["SavedModel"],
   "recipe fast": _OF_KIND["static"],
   "queries, SavedModel": _OF_KIND["SavedModel"],
+  "queries, prompts, characters": {"function": "characters-16: the encoder puts"},
   "int8, fitted": _OF_KIND["int8"],
   "load of another precision": _OF_KIND["bfloat16"],
   "trained": dict.fromkeys(("save", "embed", "beam", "index"), "its weights were trained"),

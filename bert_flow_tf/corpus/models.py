@@ -51,7 +51,7 @@ def _load(versions, weights_sha256, load):
   here = _versions(versions)
   if here != versions:
     raise EncoderError(f"a worker has {here}, the process that started it {versions}; install the same versions")
-  model = load()
+  model = load().for_documents()
   if model.identity.weights_sha256 != weights_sha256:
     message = f"model={model.identity.name}: a worker loads other weights than the process that started it has"
     raise EncoderError(f"{message}; save them (save_encoder), and name their folder", "model")
