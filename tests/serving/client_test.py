@@ -12,7 +12,7 @@ import pytest
 
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.serving.client import Client, ServerError, make_client, pairs_of_file
-from bert_flow_tf.serving.signatures import SIGNATURES
+from bert_flow_tf.serving.signatures import SIGNATURES, signatures_of
 from tests.serving import rest
 from tests.testing import LIMIT_SECONDS, rejected
 
@@ -157,5 +157,5 @@ def test_grpc(served):
 
 @pytest.mark.slow
 def test_warm_up_requests_are_replayed(served):
-  assert served.seen["replayed"]["1"] == [name for name in SIGNATURES for _ in range(2)]
+  assert served.seen["replayed"]["1"] == [name for name in signatures_of(SIGNATURES, has_flow=True) for _ in range(2)]
   assert len(served.seen["replayed"]["7"]) == 12

@@ -15,7 +15,6 @@ from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.serving.settings import CARD, GOLDEN, METADATA, ExportError
-from bert_flow_tf.serving.signatures import SIGNATURES
 from tests.encoder import tiny
 from tests.testing import rejected, run_python
 
@@ -67,7 +66,7 @@ def test_answers_equal_the_models_in_python(served, expected):
 
 def test_empty_batches(served):
   sizes = {"n": 0, **SIZES}
-  for signature in SIGNATURES.values():
+  for signature in exported.TABLE.values():
     for name, tensor in signature.outputs.items():
       assert list(served.answers[f"empty {signature.name}/{name}"].shape) == tensor.shape(sizes)
   assert served.answers["empty tiny/embedding"].shape == (0, 4)
@@ -131,13 +130,13 @@ def test_files_of_a_version(served):
   assert (folder / "assets/vocab.txt").read_text(encoding="utf-8").split("\n")[:-1] == encoder.tokenizer.vocab
   metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
   assert metadata["encoder"]["weights_sha256"] == encoder.weights_checksum
-  assert metadata["signatures"] == {name: signature.describe(SIZES) for name, signature in SIGNATURES.items()}
+  assert metadata["signatures"] == {name: signature.describe(SIZES) for name, signature in exported.TABLE.items()}
   assert metadata["without"] == []
   assert metadata["origin"] == {"folder": "exp/NAME/flow"}
   other = json.loads((served.base / "7" / METADATA).read_text(encoding="utf-8"))
   assert set(metadata["signatures"]) - set(other["signatures"]) == {"log_prob", "inverse"} and other["without"]
   card = (folder / CARD).read_text(encoding="utf-8")
-  assert all(f"`{name}`: {signature.meaning}" in card for name, signature in SIGNATURES.items())
+  assert all(f"`{name}`: {signature.meaning}" in card for name, signature in exported.TABLE.items())
   golden = json.loads((folder / GOLDEN).read_text(encoding="utf-8"))["serving_default"]
   embeddings = served.model.encode(golden["inputs"]["text"])
   exported.close(np.array(golden["outputs"]["embedding"]), embeddings)
@@ -147,13 +146,13 @@ def test_files_of_a_version(served):
 def test_the_signatures_of_the_saved_model_are_the_table(served):
   model = saved_model_pb2.SavedModel.FromString((served.base / "1" / "saved_model.pb").read_bytes())
   definitions = {name: value for name, value in model.meta_graphs[0].signature_def.items() if name[:2] != "__"}
-  assert set(definitions) == set(SIGNATURES)
+  assert set(definitions) == set(exported.TABLE)
 
   def tensors(infos):
     shapes = {name: [size.size for size in info.tensor_shape.dim] for name, info in infos.items()}
     return {name: [tf.as_dtype(info.dtype).name, shapes[name]] for name, info in infos.items()}
 
-  for name, signature in SIGNATURES.items():
+  for name, signature in exported.TABLE.items():
     described = signature.describe(SIZES)
     assert tensors(definitions[name].inputs) == described["inputs"]
     assert tensors(definitions[name].outputs) == described["outputs"]

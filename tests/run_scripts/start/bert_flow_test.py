@@ -375,7 +375,7 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
   assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered"}
+  written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered", "of_roles"}
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
