@@ -83,8 +83,8 @@ def _tempered_whitening(moments: Moments, k: float | None) -> Affine:
   It is near 0 for thousands of rows and near 1 for a few, which leave embeddings nearly as they are.
 
   Without k, the power is half of |mean|^2 / mean(|u|^2), which is about the mean cosine of two sentences, and at least
-  `MIN_POWER`: the narrower the cone, the nearer to whitening, whose power is 1/2. Li, Eustratiadis and Kanoulas 2026,
-  "Spectral Tempering for Embedding Compression in Dense Passage Retrieval", take the power from the spectrum.
+  `MIN_POWER`: the narrower the cone, the nearer to whitening, whose power is 1/2. "Spectral
+  Tempering" (arXiv 2603.19339) takes the power from the spectrum.
   """
   moments.check_varying(moments.inverse_deviations)
   values, vectors = moments.shrunk_directions
