@@ -83,8 +83,8 @@ def _tempered_whitening(moments: Moments, k: float | None) -> Affine:
   It is near 0 for thousands of rows and near 1 for a few, which leave embeddings nearly as they are.
 
   Without k, the power is half of |mean|^2 / mean(|u|^2), which is about the mean cosine of two sentences, and at least
-  `MIN_POWER`: the narrower the cone, the nearer to whitening, whose power is 1/2. "Spectral
-  Tempering" (arXiv 2603.19339) takes the power from the spectrum.
+  `MIN_POWER`: the narrower the cone, the nearer to whitening, whose power is 1/2. "Spectral Tempering" (arXiv
+  2603.19339) takes the power from the spectrum.
   """
   moments.check_varying(moments.inverse_deviations)
   values, vectors = moments.shrunk_directions
@@ -215,13 +215,13 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
       solver(CANDIDATES[0])  # an error if the rows do not even allow the smallest k
     else:
       affine = solver(self.k)
-    self._moments, self._affine = moments, affine
+    self._moments, self._affine, self.query_shift = moments, affine, None
     return self
 
   def partial_fit(self, embeddings: np.ndarray) -> LinearCalibration:
     """Adds embeddings [n, dim] to the fit and returns itself; the number of rows and their rank are checked later.
 
-    Up to rounding, any split of the rows gives the result of `fit` on all.
+    Up to rounding, any split of the rows gives the result of `fit` on all. A `query_shift` stays as it is.
     """
     # The first rows decide the dimensions.
     if self._moments is None:
@@ -236,8 +236,9 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     # An unknown encoder agrees with any.
     encoders = [each.encoder for each in (self, other) if each.encoder]
     alike = (self.name, self.dim) == (other.name, other.dim)
+    alike &= np.array_equal(self.query_shift, other.query_shift)
     if not alike or encoders[:1] != encoders[-1:]:
-      reason = "fits of different methods, dimensions or encoders cannot be merged"
+      reason = "fits of different methods, dimensions, encoders or query_shift cannot be merged"
       raise CalibrationError(f"{self.name} and {other.name}: {reason}")
     self._moments = self._fitted().merged(other._fitted())
     self._affine = None

@@ -267,13 +267,19 @@ class Calibration(Step):
 
 
 class QueryShift(Step, methods="query shift"):
-  """u -> u - shift of queries, before a calibration that was fitted on documents; see `Calibration.query_shift`."""
+  """u -> u - shift, [n, dim] of queries, before a calibration that was fitted on documents.
+
+  `shift`: float64 [dim], see `Calibration.query_shift`.
+  """
 
   def __init__(self, shift: np.ndarray) -> None:
     self._shift = np.asarray(shift, np.float64)
 
   def output_dim_of(self, dim: int) -> int:
     """See the base class."""
+    if dim != len(self._shift):
+      message = f"steps: the query shift was fitted on {len(self._shift)} dimensions, and gets {dim}"
+      raise ConfigError(message, argument="steps")
     return dim
 
   def __call__(self, features: Features) -> tf.Tensor:

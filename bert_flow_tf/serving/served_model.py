@@ -15,7 +15,14 @@ from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.signatures import SIGNATURES, TEXT_FEATURE, VECTOR_SIGNATURES, Signature, signatures_of
+from bert_flow_tf.serving.signatures import (
+  SIGNATURES,
+  TEXT_FEATURE,
+  VECTOR_SIGNATURES,
+  Signature,
+  name_of_role,
+  signatures_of,
+)
 
 # Bounds of the memory of a request: the server has none for its number of rows unless it batches.
 MAX_ROWS = 65536
@@ -73,7 +80,7 @@ class ServedCalibration:
       "serving_default": self._embed,
       "log_prob": self._log_prob,
       "inverse": self._inverse,
-      _of_role(QUERY): self._embed_query,
+      name_of_role(QUERY): self._embed_query,
     }
     # Traced once, and called by every signature.
     pooled = tf.TensorSpec([None, dim], tf.float32)
@@ -204,7 +211,7 @@ class ServedModel(ServedCalibration):
     }
     for role, (encoder, steps) in roles.items():
       if takes_text:
-        self._computations[_of_role(role)] = self._embedding_of(encoder, steps)
+        self._computations[name_of_role(role)] = self._embedding_of(encoder, steps)
     # Without tokens the texts go to the encoder as they are.
     self._tokens = self._encoder if isinstance(self._encoder, EncoderGraph) else None
     if self._tokens is not None:
@@ -288,11 +295,6 @@ class ServedModel(ServedCalibration):
     (embeddings,) = self._embed(tf.concat([text_a, text_b], axis=0))
     a, b = tf.split(tf.math.l2_normalize(embeddings, axis=1), 2)
     return (tf.reduce_sum(a * b, axis=1),)
-
-
-def _of_role(role: str) -> str:
-  """Returns the name of the signature of a role."""
-  return f"embed_{role}"
 
 
 def _roles_of(model: SentenceModel) -> dict[str, tuple[TextEncoder, tuple[Step, ...]]]:

@@ -85,8 +85,13 @@ _INVERSE = Signature(
 )
 
 
+def name_of_role(role: str) -> str:
+  """Returns the name of the signature that embeds texts of a role."""
+  return f"embed_{role}"
+
+
 def _of_role(role: str, meaning: str, name: str, tensor: Tensor) -> Signature:
-  return Signature(f"embed_{role}", meaning, {name: tensor}, {"embedding": _EMBEDDING}, needs_roles=True)
+  return Signature(name_of_role(role), meaning, {name: tensor}, {"embedding": _EMBEDDING}, needs_roles=True)
 
 
 def _log_prob(meaning: str, inputs: dict[str, Tensor]) -> Signature:

@@ -57,6 +57,16 @@ def test_a_mean_for_each_role_and_the_covariance_within_both(tmp_path, in_parts)
     load_calibration(tmp_path)
 
 
+def test_a_new_fit_forgets_queries_and_other_ones_are_not_merged():
+  documents, queries = cone(40, 8), cone(40, 8) + OFFSET
+  fitted = fit_calibration(documents, "mean", queries=queries)
+  with pytest.raises(CalibrationError, match="query_shift cannot be merged"):
+    fitted.merge(fit_calibration(documents, "mean"))
+  shift = fitted.query_shift
+  np.testing.assert_array_equal(fitted.partial_fit(documents[:9]).query_shift, shift)
+  assert fitted.fit(documents).query_shift is None
+
+
 def test_without_queries_they_are_documents(tmp_path):
   rows = cone(40, 8)
   fitted = fit_calibration(rows, "mean")
