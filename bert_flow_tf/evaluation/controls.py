@@ -11,6 +11,8 @@ from bert_flow_tf.evaluation.metrics import tied_at_1
 
 # Names of the string matches in results.json and tables: of whole word pieces, of their n-grams, and of a search.
 TF_IDF, CHARACTERS, BM25 = "tf-idf of word pieces", "characters", "BM25"
+# End of the name of a method of a search whose ranks and those of BM25 are one list.
+WITH_BM25 = f"+{BM25}"
 
 
 class Tokenizer(Protocol):

@@ -90,6 +90,24 @@ def percentage_figures(
   return figures
 
 
+def interval_figure(
+  scores: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], baseline: tuple[str, float]
+) -> "Figure":
+  """Draws scores {method: score} as dots, their intervals {method: (low, high)} as bars, a baseline's as a line."""
+  name, score = baseline
+  left = 0.3 + 0.09 * max(map(len, scores))  # inches of the names
+  figure, axis = _panel(left + 3, 1.1 + 0.3 * len(scores), left)
+  for row, method in enumerate(scores):
+    axis.plot(intervals[method], [row, row], color=AFTER[0], linewidth=2)
+    axis.plot(scores[method], row, "o", color=AFTER[0])
+  axis.axvline(score, color=INK, linestyle="--", linewidth=1)
+  axis.set_ylim(len(scores) - 0.5, -0.5)  # the first one on top
+  axis.set_yticks(range(len(scores)), list(scores))
+  axis.set_title(f"beside {name}: {score:.2f}", fontsize="medium")
+  axis.set_xlabel("nDCG@10")
+  return figure
+
+
 def percentages(cosines: np.ndarray) -> np.ndarray:
   """Returns the percentage of the finite cosines [n] in each of `BINS`, float64 [80]."""
   finite = cosines[np.isfinite(cosines)]
@@ -120,12 +138,12 @@ def _colors(count):
   return itertools.islice(itertools.chain([BEFORE], itertools.cycle(AFTER)), count)
 
 
-def _panel(width, height):
-  """Returns a figure of the given inches and its axes."""
+def _panel(width, height, left=0.9):
+  """Returns a figure of the given inches and its axes, which begin at `left`."""
   from matplotlib.figure import Figure
 
   # The margins are fixed: a layout that measures every label takes longer than the drawing.
-  left, right, bottom, top = 0.9, 0.1, 0.5, 0.35
+  right, bottom, top = 0.1, 0.5, 0.35
   margins = {"left": left / width, "right": 1 - right / width, "bottom": bottom / height, "top": 1 - top / height}
   figure = Figure(figsize=(width, height))
   return figure, figure.subplots(gridspec_kw=margins)

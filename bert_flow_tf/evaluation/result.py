@@ -10,7 +10,7 @@ import numpy as np
 from bert_flow_tf.data.beir import RetrievalTask
 from bert_flow_tf.data.task import TaskData, TaskSpec
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain, bootstrap_mean_gain
-from bert_flow_tf.evaluation.controls import BM25, CHARACTERS
+from bert_flow_tf.evaluation.controls import BM25, CHARACTERS, WITH_BM25
 from bert_flow_tf.evaluation.retrieval import NDCG, RetrievalScores
 from bert_flow_tf.evaluation.task_scores import BEFORE_TRAINING, WITHOUT_FLOW, Evaluation, parts, scores_of_split
 
@@ -83,14 +83,21 @@ def task_result(
 
 
 def retrieval_result(task: RetrievalTask, scored: Mapping[str, RetrievalScores]) -> TaskResult:
-  """Returns the result of a search: {method: its scores}, the encoder alone first, and perhaps `BM25`."""
+  """Returns the result of a search: {method: its scores}, the encoder alone first, and perhaps `BM25`.
+
+  The gain of a method with `WITH_BM25` is over the encoder with it, whose own gain is over the encoder alone.
+  """
   split = str(task.spec.eval_split)
   about = {"queries": len(task.qrels), "documents": len(task.documents), "reason": ""}
   numbers = {method: {**scores.mean, **about} for method, scores in scored.items()}
   controls = {BM25: numbers.pop(BM25)} if BM25 in numbers else {}
   values = {method: scores.values[NDCG] for method, scores in scored.items()}
   first = next(iter(numbers))
-  gains = {method: _mean_gain(values, first, method) for method in numbers if method != first}
+  baselines = {}
+  for method in numbers:
+    is_both = method.endswith(WITH_BM25) and method != f"{first}{WITH_BM25}"
+    baselines[method] = f"{first}{WITH_BM25}" if is_both else first
+  gains = {method: _mean_gain(values, baseline, method) for method, baseline in baselines.items() if method != first}
   over_match = {method: _mean_gain(values, BM25, method) for method in numbers if controls}
   by_split = [{split: of_split} if of_split else {} for of_split in (gains, over_match, controls)]
   return TaskResult(task.spec, task.source, {split: numbers}, *by_split)

@@ -14,6 +14,7 @@ import numpy as np
 
 from bert_flow_tf._version import __version__
 from bert_flow_tf.evaluation import figures
+from bert_flow_tf.evaluation.retrieval import NDCG
 from bert_flow_tf.progress import counted
 from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import WRONG_VALUES, RunRecord, TaskRecord, not_results, read_record
@@ -119,7 +120,7 @@ def _task(task: TaskRecord) -> list[_Html]:
   if sentences.is_of_classifier(result):
     blocks.append(_table(sentences.classifier_rows(result.scores)))
   elif sentences.is_of_search(result):
-    blocks.append(_table(sentences.search_table(result)))
+    blocks += _search(result)
   elif result.scores:
     blocks.append(_table(sentences.scores_by_method(result.scores)))
   blocks += [_block("paragraph", text=line) for line in sentences.comparisons(result)]
@@ -136,6 +137,32 @@ def _task(task: TaskRecord) -> list[_Html]:
     scored = np.flatnonzero(~np.isnan(predictions.pairs.scores))
     blocks.append(_moved(predictions.pairs, scored, (before, cosines[before]), (after, cosines[after])))
   return blocks
+
+
+def _search(result):
+  """Returns the blocks of a search: tables of its scores and gains, and a drawing of both."""
+  blocks = [_table(sentences.search_table(result))]
+  by_baseline = sentences.gains_by_baseline(result)
+  if not by_baseline:
+    return blocks
+  scores = {method: values[NDCG] for method, values in sentences.search_rows(result).items()}
+  drawn, texts = [], []
+  for baseline, gains in by_baseline.items():
+    name, score = sentences.method_name(baseline), scores[baseline]
+    intervals = {method: (score + gain["low"], score + gain["high"]) for method, gain in gains.items()}
+    shown = {method: scores[method] for method in scores if method in intervals}
+    drawn.append(figures.interval_figure(_by_name(shown), _by_name(intervals), (name, score)))
+    of_methods = []
+    for method, value in _by_name(shown).items():
+      low, high = _by_name(intervals)[method]
+      of_methods.append(f"{method} {value:.1f}, interval {low:.1f} to {high:.1f}")
+    texts.append(f"beside {name} with {score:.1f}: {'; '.join(of_methods)}")
+  title = "nDCG@10 of each method"
+  caption = (
+    "A dot is the score of a method, the dashed line that of the one it is compared with. The bar is the 95% interval of "
+    "their difference: where it crosses the line, these queries do not tell which of the two is better."
+  )
+  return [*blocks, _table(sentences.gain_table(result)), _drawing(title, drawn, caption, f"{title}, {'. '.join(texts)}")]
 
 
 def _by_name(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -162,10 +189,10 @@ def _order(task: TaskRecord) -> str:
   )
 
 
-def _drawing(title, drawn, caption):
-  """Returns a heading, and figures next to each other with their caption."""
+def _drawing(title, drawn, caption, label=""):
+  """Returns a heading, and figures next to each other with their caption; `label` says to screen readers what is seen."""
   panels = _join(_Html(figures.inline_svg(figure)) for figure in drawn)
-  return _block("drawing", title=title, panels=panels, caption=caption)
+  return _block("drawing", title=title, label=label or f"{title}. {caption}", panels=panels, caption=caption)
 
 
 def _drawing_of_gold(cosines, gold):

@@ -24,11 +24,12 @@ from bert_flow_tf.evaluation.retrieval import NDCG, Ranking, RetrievalScores
 from bert_flow_tf.evaluation.task_scores import Encode, Evaluation
 from bert_flow_tf.io import archive, checksums, files
 from bert_flow_tf.report import result_files
+from bert_flow_tf.report.sentences import method_name
 from bert_flow_tf.report.spectra import Spectra, measure_spectra
 
 # Kind of the archive of the numbers that only the page's drawings need.
 _DRAWINGS = "drawings"
-# What a method of a search found, in TREC's format.
+# What a method of a search found, in TREC's format; the method as in the table.
 _RUN_FILE = "test_results.{}.trec.gz"
 # Entries of results.json with a task's numbers, or {task: numbers}.
 _NUMBERS = (
@@ -154,7 +155,8 @@ def write_record(
       for name, array in task.spectra.arrays().items():
         arrays[f"{number}/{name}"] = array
     for method, ranking in task.rankings.items():
-      path = _predictions_path(pathlib.Path(folder), task.result.name, by_task).with_name(_RUN_FILE.format(method))
+      name = _RUN_FILE.format(method_name(method).replace(" ", "_"))
+      path = _predictions_path(pathlib.Path(folder), task.result.name, by_task).with_name(name)
       result_files.write_result_bytes(path, gzip.compress(ranking.trec().encode(), compresslevel=1, mtime=0))
     if task.predictions is None or not task.result.has_gold:
       continue

@@ -9,7 +9,7 @@ from bert_flow_tf.data.semeval import SCALE
 from bert_flow_tf.data.task import BINARY, CLASSES, RETRIEVAL
 from bert_flow_tf.data.tasks import find_task
 from bert_flow_tf.errors import install_command
-from bert_flow_tf.evaluation.controls import BM25
+from bert_flow_tf.evaluation.controls import BM25, WITH_BM25
 from bert_flow_tf.evaluation.result import BASELINES, TaskResult
 from bert_flow_tf.evaluation.retrieval import MAP, MRR, NDCG, RECALL_10, RECALL_100
 from bert_flow_tf.evaluation.task_scores import HEADLINE, WITH_FLOW, WITHOUT_FLOW
@@ -39,10 +39,8 @@ _REMEDY = (
   "calibration none, finds paraphrases without them"
 )
 
-_REMEDY_OF_EQUALS = "the interval includes 0; the ranks of both as one (bert-flow search --hybrid=bm25) may find more"
-_REMEDY_OF_SEARCH = (
-  "its words find what the embeddings miss; the ranks of both as one (bert-flow search --hybrid=bm25) may find more"
-)
+_REMEDY_OF_EQUALS = f"the intervals over BM25 include 0; the rows with {WITH_BM25} say what both find together"
+_REMEDY_OF_SEARCH = f"it finds documents that the embeddings miss; the rows with {WITH_BM25} say what both find together"
 
 # A wider interval around 0 does not say that two methods are equal.
 _EQUAL_WIDTH = 20.0
@@ -160,20 +158,63 @@ def is_of_search(result: TaskResult) -> bool:
   return result.spec.kind == RETRIEVAL
 
 
+def search_rows(result: TaskResult) -> dict[str, Mapping]:
+  """Returns {method: scores} of a search in the order of tables: the models, BM25, then each model with BM25."""
+  split = str(result.spec.eval_split)
+  by_method = result.scores[split]
+  both = {method: values for method, values in by_method.items() if method.endswith(WITH_BM25)}
+  alone = {method: values for method, values in by_method.items() if method not in both}
+  return {**alone, **result.controls.get(split, {}), **both}
+
+
 def search_table(result: TaskResult) -> list[list[str]]:
   """Returns a table of a search: a row per method and control, a column per measure."""
-  table = []
-  for split, by_method in result.scores.items():
-    rows = {**by_method, **result.controls.get(split, {})}
-    queries = counted(next(iter(rows.values()))["queries"], "query")
-    table.append([f"{split}, {queries}, x 100", *_MEASURES.values()])
-    for method, values in rows.items():
-      table.append([method_name(method), *(f"{values[measure]:.2f}" for measure in _MEASURES)])
+  rows = search_rows(result)
+  queries = counted(next(iter(rows.values()))["queries"], "query")
+  table = [[f"{result.spec.eval_split}, {queries}, x 100", *_MEASURES.values()]]
+  for method, values in rows.items():
+    table.append([method_name(method), *(f"{values[measure]:.2f}" for measure in _MEASURES)])
   return table
 
 
+def gains_by_baseline(result: TaskResult) -> dict[str, dict[str, Mapping]]:
+  """Returns {baseline: {method: its gain over it}} of a search."""
+  split = str(result.spec.eval_split)
+  by_baseline: dict[str, dict[str, Mapping]] = {}
+  for gains in (result.gains.get(split, {}), result.gains_over_match.get(split, {})):
+    for method, gain in gains.items():
+      by_baseline.setdefault(gain["over"], {})[method] = gain
+  return by_baseline
+
+
+def gain_table(result: TaskResult) -> list[list[str]]:
+  """Returns a table of the gains of a search with their intervals: a row per method, a column per baseline.
+
+  It is [] for a single method without a control.
+  """
+  columns = gains_by_baseline(result)
+  if not columns:
+    return []
+  table = [
+    [f"gain in nDCG@10 on {result.spec.eval_split}", *(f"over {method_name(baseline)}" for baseline in columns)]
+  ]
+  for method in search_rows(result):
+    cells = []
+    for gains in columns.values():
+      cells.append(_short_interval(gains[method]) if method in gains else "")
+    if any(cells):
+      table.append([method_name(method), *cells])
+  return table
+
+
+def _short_interval(gain):
+  return f"{gain['gain']:+.2f} [{gain['low']:+.2f}, {gain['high']:+.2f}]"
+
+
 def comparisons(result: TaskResult, prefix: str = "") -> list[str]:
-  """Returns sentences about gains, about string matches, and about what these mean."""
+  """Returns sentences about gains, about string matches, and about what these mean; `gain_table` has a search's."""
+  if is_of_search(result):
+    return [*_search_lines(result), *_conclusion(result, prefix)]
   return [*_gain_lines(result, prefix), *_control_lines(result, prefix), *_conclusion(result, prefix)]
 
 
@@ -192,13 +233,6 @@ def _gain_lines(result, prefix):
 def _control_lines(result, prefix):
   """Returns lines for each split: the scores of string matches, and the gains over the better one."""
   lines = []
-  if is_of_search(result):  # whose table has the scores
-    if not result.controls:
-      lines.append(f"no BM25 beside these scores, as bm25s is not installed: {install_command('search')}")
-    for split, gains in result.gains_over_match.items():
-      for method, gain in gains.items():
-        lines.append(f"over {gain['over']} on {prefix}{split} by {_score_owner(method)}: {_interval(gain)}")
-    return lines
   for split, by_name in result.controls.items():
     texts = []
     for name, values in by_name.items():
@@ -212,13 +246,24 @@ def _control_lines(result, prefix):
   return lines
 
 
+def _search_lines(result):
+  """Returns what a reader of a search's tables must know."""
+  if not result.controls:
+    return [f"BM25 is missing here, because bm25s is not installed: {install_command('search')}"]
+  return [f"{WITH_BM25} is a search by both, as bert-flow search --hybrid=bm25 makes it; in brackets are 95% intervals"]
+
+
 def _conclusion(result, prefix):
   """Returns sentences: the string match is as good as a method on the evaluated split, or too few pairs tell."""
   split = result.spec.eval_split
   better, equal, untold = [], [], []
   pairs = 0
   for method, gain in result.gains_over_match.get(split, {}).items():
+    if method.endswith(WITH_BM25):  # which is no alternative to BM25, but has it
+      continue
     name, pairs = _score_owner(method), gain["pairs"]
+    if is_of_search(result):
+      name = method_name(method)
     if gain["high"] < 0:
       better.append(name)
     elif gain["low"] <= 0 and gain["high"] - gain["low"] > _EQUAL_WIDTH:
@@ -239,8 +284,11 @@ def _conclusion(result, prefix):
   if parts:
     lines.append(f"{match} is {' and '.join(parts)} on {prefix}{split}: {remedy}")
   if untold:
-    few = f"{counted(pairs, unit)} of {prefix}{split} cannot tell whether {listed(untold)}"
-    lines.append(f"{few} or {match} is better: the interval is wide and includes 0; score more {counted(2, unit)[2:]}")
+    few, units = f"{counted(pairs, unit)} of {prefix}{split} cannot tell whether", counted(2, unit)[2:]
+    of_both, interval = f"{listed(untold)} or {match} is better", "the interval is wide and includes 0"
+    if len(untold) > 1:
+      of_both, interval = f"{listed(untold)} are better than {match} or worse", "their intervals are wide and include 0"
+    lines.append(f"{few} {of_both}: {interval}; score more {units}")
   return lines
 
 
@@ -249,9 +297,12 @@ def warnings(result: TaskResult, prefix: str = "") -> dict[str, list[str]]:
   sentences: dict[str, list[str]] = {}
   for split, methods in result.gains.items():
     for method, gain in methods.items():
-      if gain["over"] in BASELINES and gain["high"] < 0:
+      if gain["high"] < 0 and (gain["over"] in BASELINES or is_of_search(result)):
         metric = _METRIC_NAMES[gain["metric"]]
         sentence = f"{_prose_name(method)} makes {metric} worse on {prefix}{split}: {_interval(gain)}; do without it"
+        if method.endswith(WITH_BM25):
+          lower = f"{method_name(method)} has a lower {metric} than {method_name(gain['over'])} on {prefix}{split}"
+          sentence = f"{lower}: {_interval(gain)}"
         sentences.setdefault(method, []).append(sentence)
   return sentences
 
@@ -283,8 +334,10 @@ def question(result: TaskResult, gold: np.ndarray | None = None) -> str:
     return ""
   if is_of_search(result):
     return (
-      f"Which documents answer a query? {result.source}: the documents are ranked by the cosine of their embedding and "
-      "the query's. nDCG@10 says how many relevant ones are among the first ten, and how high: 100 is the best."
+      "How well is found what answers a query? Each method searches the documents for each query, and judgments say "
+      f"which documents are right: {result.source}. Embeddings are compared by their cosine; BM25 counts shared words, "
+      "without an encoder. nDCG@10 is 100 if the right documents are the first ones, and 0 if none is among the first "
+      "ten. The higher a number in the table, the better."
     )
   grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
   if spec.kind != BINARY:

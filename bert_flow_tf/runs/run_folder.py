@@ -88,6 +88,9 @@ def print_results(results: Sequence[TaskResult], seconds: Mapping[str, float], p
   warnings = []
   for result in results:
     prefix = sentences.task_prefix(result, results)
+    gains = sentences.gain_table(result) if sentences.is_of_search(result) else []
+    if gains:
+      lines += ["", *aligned_table(gains)]
     lines += sentences.comparisons(result, prefix)
     for of_method in sentences.warnings(result, prefix).values():
       warnings += of_method

@@ -37,6 +37,15 @@ def check_hybrid(hybrid: str | None) -> None:
     _import_bm25s()
 
 
+def has_bm25s() -> bool:
+  """Returns whether bm25s can be imported."""
+  try:
+    _import_bm25s()
+  except ConfigError:
+    return False
+  return True
+
+
 def _import_bm25s() -> types.ModuleType:
   try:
     import bm25s

@@ -6,8 +6,9 @@ from typing import Any
 from bert_flow_tf.data.beir import Qrels
 from bert_flow_tf.evaluation.retrieval import JudgedSearch, Ranking, RetrievalScores
 from bert_flow_tf.progress import either_name
-from bert_flow_tf.vectors.bm25 import Bm25, WordCounts
+from bert_flow_tf.vectors.bm25 import DEPTH, Bm25, WordCounts, fused
 from bert_flow_tf.vectors.nearest import search
+from bert_flow_tf.vectors.unit_rows import Neighbors
 
 
 @either_name
@@ -63,10 +64,27 @@ def evaluate_retrieval(
   return judged.measure(judged.ranking(rows, scores))
 
 
-def bm25_ranking(judged: JudgedSearch) -> Ranking:
-  """Returns the ranking by BM25, with English stop words; without documents that share no word.
+class Bm25Search:
+  """What BM25 finds for judged queries, with English stop words; without documents that share no word.
+
+  Args:
+    judged: the search.
 
   Raises:
     ConfigError: bm25s is not installed.
   """
-  return judged.ranking(*Bm25(WordCounts.of_texts(judged.documents)).search(judged.queries, judged.depth))
+
+  def __init__(self, judged: JudgedSearch) -> None:
+    self._judged = judged
+    bm25 = Bm25(WordCounts.of_texts(judged.documents))
+    self._rows, self._scores = bm25.search(judged.queries, judged.depth)
+
+  @property
+  def ranking(self) -> Ranking:
+    """The ranking by BM25."""
+    return self._judged.ranking(self._rows, self._scores)
+
+  def ranking_with(self, near: Neighbors) -> Ranking:
+    """Returns the ranking by both, as `search(hybrid="bm25")` has it, of the nearest documents of each query."""
+    both = fused(near, [rows[:DEPTH] for rows in self._rows], self._judged.depth)
+    return self._judged.ranking(both.rows, both.scores)

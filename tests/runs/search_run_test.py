@@ -23,6 +23,7 @@ from bert_flow_tf.runs.eval_run import evaluate_models
 from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
 from bert_flow_tf.runs.run_folder import print_results
 from bert_flow_tf.training.strategies import make_strategy
+from bert_flow_tf.vectors.bm25 import has_bm25s
 from tests.runs.small_runs import write_beir
 from tests.testing import rejected
 
@@ -55,20 +56,28 @@ def test_scores_are_those_of_the_saved_models(fitted, beir):
   folder, _, result = fitted
   task = load_beir(beir)
   results = json.loads((folder / "results.json").read_text())
-  assert results["task"] == "mine" and list(results["results"]["test"]) == ["without_flow", "mean", "whitening-8"]
+  methods = ["without_flow", "mean", "whitening-8"]
+  if has_bm25s():
+    methods += [f"{method}+BM25" for method in methods]
+  assert results["task"] == "mine" and list(results["results"]["test"]) == methods
+  expected_of = {}
   for method, scores in results["results"]["test"].items():
+    name, _, bm25 = method.partition("+")
     model = SentenceModel.from_pretrained("static:mini")
-    if method != "without_flow":
-      model = SentenceModel.load(folder / method)
-    expected = evaluate_retrieval(model, task.documents, task.queries, task.qrels)
+    if name != "without_flow":
+      model = SentenceModel.load(folder / name)
+    hybrid = "bm25" if bm25 else None
+    expected = evaluate_retrieval(model, task.documents, task.queries, task.qrels, hybrid=hybrid)
+    expected_of[method] = expected.values["ndcg@10"]
     np.testing.assert_allclose([scores[measure] for measure in MEASURES], list(expected.mean.values()), atol=1e-6)
     assert scores["queries"] == 20 and scores["documents"] == 24
     if method != "without_flow":
       gain = result.gains["test"][method]
-      first = evaluate_retrieval(SentenceModel.from_pretrained("static:mini"), task.documents, task.queries, task.qrels)
-      differences = expected.values["ndcg@10"] - first.values["ndcg@10"]
+      # With BM25, what the calibration adds to the encoder with BM25.
+      over = "without_flow+BM25" if bm25 and name != "without_flow" else "without_flow"
+      differences = expected_of[method] - expected_of[over]
       assert gain["gain"] == pytest.approx(differences.mean()) and gain["pairs"] == 20
-      assert gain["low"] <= gain["gain"] <= gain["high"] and gain["over"] == "without_flow"
+      assert gain["low"] <= gain["gain"] <= gain["high"] and gain["over"] == over
 
 
 def test_runs_of_trec_have_the_scores(fitted, beir):
@@ -76,7 +85,8 @@ def test_runs_of_trec_have_the_scores(fitted, beir):
   qrels = load_beir(beir).qrels
   for method, scores in result.scores["test"].items():
     found = {}
-    for line in gzip.decompress((folder / f"test_results.{method}.trec.gz").read_bytes()).decode().splitlines():
+    name = method.replace("without_flow", "uncalibrated")  # as in the table
+    for line in gzip.decompress((folder / f"test_results.{name}.trec.gz").read_bytes()).decode().splitlines():
       query, q0, document, rank, score, name = line.split(" ")
       found.setdefault(query, []).append((-float(score), document))
       assert (q0, int(rank), name) == ("Q0", len(found[query]), "bert_flow")
@@ -92,15 +102,22 @@ def test_bm25_stands_beside(fitted, capsys):
   pytest.importorskip("bm25s", reason="bm25s is not installed: it is the extra search")
   folder, run, result = fitted
   assert (folder / "test_results.BM25.trec.gz").exists()
-  assert result.gains_over_match["test"].keys() == {"without_flow", "mean", "whitening-8"}
+  assert result.gains_over_match["test"].keys() == result.scores["test"].keys()
   bm25 = result.controls["test"]["BM25"]["ndcg@10"]
   gain = result.gains_over_match["test"]["mean"]["gain"]
   assert gain == pytest.approx(result.scores["test"]["mean"]["ndcg@10"] - bm25)
   print_results([result], run.watch.seconds, folder / "report.html")
   printed = capsys.readouterr().out
-  assert re.search(rf"^BM25 +{bm25:.2f} ", printed, re.MULTILINE)
-  assert re.search(r"^over BM25 on test by the encoder: [+-]", printed, re.MULTILINE)
-  assert re.search(r"^gain in nDCG@10 on test by mean: [+-].*95% interval", printed, re.MULTILINE)
+  rows = [re.split(r"  +", line) for line in printed.splitlines()]
+  first_cells = [row[0] for row in rows]
+  both = ["uncalibrated+BM25", "mean+BM25", "whitening-8+BM25"]
+  assert first_cells[2:9] == ["uncalibrated", "mean", "whitening-8", "BM25", *both]
+  assert rows[5][1] == f"{bm25:.2f}"
+  header = rows[first_cells.index("gain in nDCG@10 on test")]
+  assert header[1:] == ["over uncalibrated", "over uncalibrated+BM25", "over BM25"]
+  values = result.gains["test"]["whitening-8+BM25"], result.gains_over_match["test"]["whitening-8+BM25"]
+  cells = [f"{value['gain']:+.2f} [{value['low']:+.2f}, {value['high']:+.2f}]" for value in values]
+  assert [both[2], *cells] in rows
 
 
 def test_the_page_is_drawn_from_the_folder(fitted):
@@ -121,7 +138,7 @@ def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch):
   assert not result.controls and not result.gains_over_match and result.gains["test"]["mean"]["pairs"] == 20
   assert sorted(path.name for path in tmp_path.glob("*.gz")) == [
     "test_results.mean.trec.gz",
-    "test_results.without_flow.trec.gz",
+    "test_results.uncalibrated.trec.gz",
   ]
   assert "pip install 'bert-flow-tf[search]'" in html.unescape((tmp_path / "report.html").read_text())
 

@@ -8,7 +8,7 @@ import pytest
 from bert_flow_tf import evaluate_retrieval
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.retrieval import JudgedSearch
-from bert_flow_tf.vectors.retrieval import bm25_ranking
+from bert_flow_tf.vectors.retrieval import Bm25Search
 
 CORPUS = {
   "a": {"title": "Cats", "text": "sleep a lot"},
@@ -69,17 +69,17 @@ def test_both_rankings_as_one():
 def test_bm25_is_that_of_bm25s():
   bm25s = pytest.importorskip("bm25s", reason="bm25s is not installed: it is the extra search")
   judged = JudgedSearch(CORPUS, QUERIES, QRELS)
-  ranking = bm25_ranking(judged)
+  ranking = Bm25Search(judged).ranking
   assert ranking.document_ids == [["c", "b"], ["d", "a"], []]  # "the" is a stop word
   retriever = bm25s.BM25()
   retriever.index(bm25s.tokenize(judged.documents, show_progress=False), show_progress=False)
   expected = retriever.get_scores(["dogs"])
   np.testing.assert_allclose(ranking.scores[0], expected[expected > 0], rtol=1e-6)
   assert judged.measure(ranking).by_query["q4"]["map"] == 0
-  assert bm25_ranking(JudgedSearch({"a": "the"}, QUERIES, {"q1": {"a": 1}})).document_ids == [[]]
+  assert Bm25Search(JudgedSearch({"a": "the"}, QUERIES, {"q1": {"a": 1}})).ranking.document_ids == [[]]
 
 
 def test_without_bm25s(monkeypatch):
   monkeypatch.setitem(sys.modules, "bm25s", None)
   with pytest.raises(ConfigError, match=r"pip install 'bert-flow-tf\[search\]'"):
-    bm25_ranking(JudgedSearch(CORPUS, QUERIES, QRELS))
+    Bm25Search(JudgedSearch(CORPUS, QUERIES, QRELS))
