@@ -374,7 +374,7 @@ class SentenceModel:
         calibration of the recipe in `from_pretrained`; without a recipe, for a flow.
       queries: queries, some 64 or more, where the sentences are the documents that are searched. Queries and documents
         lie apart: `encode_query` takes the difference of their means away, and the calibration is fitted on documents,
-        a linear one also on queries around the documents' mean. None for texts without roles.
+        a linear one also on queries around the documents' mean. Every occurrence counts. None for texts without roles.
       dev: pairs with gold scores on which natsv and sn+natsv without K choose it.
       strategy: of the flow's fit: a `tf.distribute.Strategy`, "default" (one device), "mirrored" (all GPUs, or logical
         CPUs) or "multi_worker_mirrored"; None for the strategy of the current scope, else of the settings.

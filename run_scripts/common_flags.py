@@ -98,6 +98,13 @@ def take_task_file(arguments: list[str]) -> None:
     raise ConfigError(f"data_dir={','.join(arguments)[:200]}: expected one file, got {len(arguments)}", "data_dir")
   if path.lower() in [name.lower() for name in task_names()] and not os.path.exists(path):
     raise ConfigError(f"argument {path!r}: expected a file; a task is --task={path}")
+  for name in ("beir", "senteval"):
+    if name in FLAGS and FLAGS[name].value is not None:
+      way = "leave one out"
+      if name == "beir" and "flow_corpus" in FLAGS:
+        way = f"leave one out, or fit on the sentences of the file by --flow_corpus={path}"
+      message = f"{name}={FLAGS[name].value}: has no use with the file {path}, as each is what is evaluated; {way}"
+      raise ConfigError(message, argument=name)
   for name in ("task", "data_dir"):
     if FLAGS[name].present and FLAGS[name].value not in ("custom", ["custom"]):
       raise ConfigError(f"{name}: has no use with the file {path}, which is the data; leave one out", argument=name)

@@ -18,6 +18,7 @@ from bert_flow_tf.data.files.input_format import PARQUET, TEXT, TSV
 from bert_flow_tf.encoder.settings import LOADING, POOLING
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
+from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.inverted_lists import AUTO, INDEXES
 from run_scripts import common_flags, help_page
 
@@ -122,7 +123,10 @@ def load_text_model(
   if documents:
     model = model.for_documents()
   if FLAGS.calibration is not None:
-    logging.info("fitting %s on the sentences of %s", FLAGS.calibration, ", ".join(FLAGS.input))
+    of_queries = ""
+    if queries is not None:
+      of_queries = f" and on {counted(len(queries), 'query', ',')} of {FLAGS.queries}"
+    logging.info("fitting %s on the sentences of %s%s", FLAGS.calibration, ", ".join(FLAGS.input), of_queries)
     model.fit(sentences, calibration=FLAGS.calibration, queries=queries, batch_size=FLAGS.predict_batch_size)
   elif model.steps_checksum is None:
     hint = "--recipe=NAME or --calibration=NAME fits a calibration on the input, --flow_folder loads one"

@@ -177,7 +177,12 @@ class FlowRun:
     self._devices = log_devices(self._strategy)
     logging.info("%s: %d dimensions, %s", model.encoder.name, model.dim, self._pooling)
     count = counted(self._distinct_sentences(), "distinct sentence")
-    logging.info("fitting on %s (%s); results in %s", count, corpus.source, self.folder)
+    queries = ""
+    if corpus.queries is not None:
+      queries = f" and {counted(len(corpus.queries), 'query', ',')}, {len(set(corpus.queries)):,} of them distinct"
+    elif isinstance(self._task, RetrievalTask):
+      queries = ", without queries"
+    logging.info("fitting on %s (%s)%s; results in %s", count, corpus.source, queries, self.folder)
     if self._steps:
       logging.info("flow: %s at rate %g", counted(self._steps, "step"), settings.flow.rate)
 
@@ -330,7 +335,11 @@ class FlowRun:
 
   def _describe(self):
     """Returns what results.json has besides the scores: task, encoder, corpus, calibrations, seconds."""
-    fitted_on: dict[str, object] = {"pairs": len(self._corpus.pairs), "sentences": self._distinct_sentences()}
+    fitted_on: dict[str, object] = {
+      "pairs": len(self._corpus.pairs),
+      "sentences": self._distinct_sentences(),
+      "queries": len(self._corpus.queries or ()),
+    }
     about: dict[str, object] = {
       "task": self._task.spec.name,
       "data": self._task.source,
@@ -347,9 +356,7 @@ class FlowRun:
       "devices": self._devices,
       "seconds": self.watch.seconds,
     }
-    # What only queries, auto, or a flow have.
-    if self._corpus.queries is not None:
-      fitted_on["queries"] = len(self._corpus.queries)
+    # What only auto, or a flow have.
     if self._fitter.choice is not None:
       about["auto"] = self._fitter.choice.to_dict()
     if self._steps:

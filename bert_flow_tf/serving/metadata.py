@@ -20,6 +20,7 @@ from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import Json, read_json, write_text
 from bert_flow_tf.io.settings import differences
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.progress import counted
 from bert_flow_tf.report.result_files import MODELS, RESULTS_FILE
 from bert_flow_tf.report.sentences import method_name
 from bert_flow_tf.serving.settings import CARD, METADATA
@@ -55,7 +56,7 @@ the answers of this model; compare a server's answers with them. `metadata.json`
 {precision}
 ## Intended use
 
-Cosine similarity of sentences like the sentences of the fit. The calibration was fitted without labels;
+Cosine similarity of sentences like the sentences of the fit. The calibration was fitted without labels{fitted_on};
 on other text, measure it first. Scores are not probabilities.
 {cautions}{scores}"""
 # Of an encoder in int8.
@@ -107,9 +108,19 @@ def card(contents: dict[str, Any]) -> str:
     unit=", of unit length" if contents["normalize"] else "",
     listed="\n".join(signatures),
     docker=_docker_command(contents["model_name"]),
+    fitted_on=_fitted_on(contents),
     cautions="".join(cautions),
     scores=_scores(contents),
   )
+
+
+def _fitted_on(contents: Mapping[str, Any]) -> str:
+  """Returns the size of the fit, as `read_origin` has it: " on 58 sentences and 24 queries"; "" if it is not known."""
+  sizes = contents.get("origin", {}).get("fitted_on")
+  if not sizes:
+    return ""
+  queries = counted(sizes.get("queries", 0), "query", ",")
+  return f" on {counted(sizes['sentences'], 'sentence', ',')} and {queries}"
 
 
 def _takes_text(contents: dict[str, Any]) -> bool:

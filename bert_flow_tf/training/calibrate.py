@@ -42,7 +42,7 @@ def fit_calibration(
     calibration: a name that `parse_calibration` reads: "flow", "whitening-128", "flow+soft-whitening", ...
     vectors_of: description of the vectors, any text; saved with the calibration.
     queries: vectors of queries, [m, dim], or a list of such arrays, where `vectors` are the documents that they search;
-      see `SentenceModel.fit`, and `Calibration.transform_queries`.
+      see `SentenceModel.fit`, and `Calibration.transform_queries`. Every row counts, of vectors and of queries.
     dev: (first vectors [n, dim], second vectors [n, dim], gold scores [n]) on which natsv and sn+natsv without K choose
       it.
     strategy: see `SentenceModel.fit`.
@@ -64,4 +64,5 @@ def fit_calibration(
   fitter = Fitter(strategy=strategy, folder=folder, show_progress=show_progress)
   rows = FitVectors(vectors, vectors_of=vectors_of, queries=queries, dev=dev)
   (fitted,) = fitter.fit([spec], rows, flow_settings)
+  rows.warn_of_zeros()
   return fitted

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
   from bert_flow_tf.training.choice import Choice
 
 _SAMPLE = 1024
-_FEW_QUERIES = 32
+# Distinct queries from which their mean is known well enough, and below which a fit without queries is often better.
+_FEW_QUERIES, _VERY_FEW_QUERIES = 32, 8
 # Pairs with gold scores on which natsv's k is chosen: first vectors [n, dim], second vectors [n, dim], scores [n].
 Dev = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -69,10 +70,24 @@ class _FitRows(abc.ABC):
     rows = self._embedded_queries()
     if not len(rows):
       raise CalibrationError("queries: empty; expected some 64, or None for texts without roles", "queries")
-    if len(rows) < _FEW_QUERIES:
+    distinct = _count_distinct(rows, _FEW_QUERIES)
+    if distinct < _FEW_QUERIES:
       message = "queries: %s; a mean of so few may make a search worse; some %d, which need no labels, are enough"
-      logging.warning(message, counted(len(rows), "text"), 2 * _FEW_QUERIES)
+      if distinct < _VERY_FEW_QUERIES:
+        message = "queries: %s; a fit with so few can make a search much worse than a fit without queries; give some %d, "
+        message += "which need no labels, or none"
+      logging.warning(message, counted(distinct, "distinct text"), 2 * _FEW_QUERIES)
     return rows
+
+
+def _count_distinct(rows, most):
+  """Returns the number of distinct rows, which are counted up to `most`."""
+  distinct: set[bytes] = set()
+  for row in rows:
+    distinct.add(row.tobytes())
+    if len(distinct) == most:
+      break
+  return len(distinct)
 
 
 class FitSentences(_FitRows):
@@ -82,7 +97,8 @@ class FitSentences(_FitRows):
     encoder: the encoder.
     identity: identity of its embeddings.
     sentences: sentences, or first and second sentences of pairs. Every occurrence counts.
-    queries: queries, where the sentences are the documents that they search; None for texts without roles.
+    queries: queries, where the sentences are the documents that they search; None for texts without roles. Every
+      occurrence counts.
     dev: pairs with gold scores, on which natsv and sn+natsv without K choose it.
     cached: embeddings to reuse.
     encoder_dropout: whether a flow's pairs are embedded in each step with BERT's dropout.
@@ -254,6 +270,18 @@ class FitVectors(_FitRows):
   def _embedded_queries(self):
     parts = self._queries if _is_of_arrays(self._queries) else [self._queries]
     return np.concatenate([check_rows(as_array(part, "queries"), self.dim, name="queries") for part in parts])
+
+  def warn_of_zeros(self) -> None:
+    """Logs a warning of rows of zeros, which the fit has counted."""
+    parts = self._vectors if isinstance(self._vectors, list | tuple) else [self._vectors]
+    of_roles = {"vectors": parts}
+    if self._queries is not None:
+      of_roles["queries"] = [self._query_rows]
+    for name, arrays in of_roles.items():
+      zeros = sum(int(np.count_nonzero(~array.any(axis=1))) for array in arrays)
+      if zeros:
+        message = "%s: %s of zeros, as of texts without a known word, of %d; they count in the fit: leave them out"
+        logging.warning(message, name, counted(zeros, "row"), sum(map(len, arrays)))
 
   def _documents(self):
     if isinstance(self._vectors, tuple):

@@ -50,7 +50,9 @@ def fit_files(
   files = find_vector_files(vectors)
   with naming("queries", "vectors"):
     query_files = find_vector_files(queries) if queries else []
-  logging.info("fitting %s on %s of %d dimensions", spec.name, counted(len(files), "file"), files[0].dim)
+  of_queries = f" and {counted(sum(map(len, query_files)), 'query', ',')}" if queries else ""
+  of_files = f"{counted(sum(map(len, files)), 'vector', ',')} of {counted(len(files), 'file')}"
+  logging.info("fitting %s on %s%s, of %d dimensions", spec.name, of_files, of_queries, files[0].dim)
   # A flow's checkpoints are in OUTPUT.fit until the calibration is saved.
   with owned(work, "output"):
     for path in work.iterdir():

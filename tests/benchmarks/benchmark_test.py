@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import dedupe_rates, duplicates, measure, serving, static, step, tasks, training_step
+from benchmarks import dedupe_rates, duplicates, hybrid, measure, serving, static, step, tasks, training_step
 from benchmarks.parts import Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -116,3 +116,22 @@ def test_rates_of_dedupe_count_lost_groups_and_found_copies(tmp_path):
   # The second record is found, the third is a copy of another person, who is lost with it.
   found = find_duplicates(np.eye(2)[[0, 0, 0, 1]], 0.9)
   assert dedupe_rates.rates(found, ["a", "a", "b", "c"]) == ["4", "1 of 3", "100.0 %", "1 of 2"]
+
+
+def test_each_query_is_asked_of_both_indexes_in_turns():
+  calls = []
+
+  class Index:
+    def __init__(self, name):
+      self.name = name
+
+    def search(self, embedding, top_k, texts):
+      calls.append((self.name, int(embedding[0]), texts))
+
+  seconds = hybrid.ask_each({name: Index(name) for name in ("vectors", "hybrid")}, np.arange(3)[:, None], ["a", "b", "c"])
+  assert calls == [
+    *[("vectors", 0, None), ("hybrid", 0, ["a"])],
+    *[("hybrid", 1, ["b"]), ("vectors", 1, None)],
+    *[("vectors", 2, None), ("hybrid", 2, ["c"])],
+  ]
+  assert {name: len(values) for name, values in seconds.items()} == {"vectors": 3, "hybrid": 3}

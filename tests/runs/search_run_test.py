@@ -18,7 +18,9 @@ from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.evaluation.retrieval import MEASURES, score_rankings
 from bert_flow_tf.io.experiment import OutputSettings, Stopwatch
-from bert_flow_tf.report.page import draw_page
+from bert_flow_tf.report.page import draw_page, page_text
+from bert_flow_tf.report.record import RunRecord, TaskRecord
+from bert_flow_tf.report.sentences import comparisons, warnings
 from bert_flow_tf.runs.eval_run import evaluate_models
 from bert_flow_tf.runs.flow_run import FlowRun, FlowRunSettings
 from bert_flow_tf.runs.run_folder import print_results
@@ -131,7 +133,53 @@ def test_the_page_is_drawn_from_the_folder(fitted):
   assert f"{result.scores['test']['mean']['map']:.2f}" in text
 
 
-def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch):
+@pytest.mark.parametrize("bm25s_is_there", [True, False])
+def test_the_page_draws_each_score_with_the_interval_of_its_gain(fitted, bm25s_is_there):
+  _, _, result = fitted
+  if bm25s_is_there and not has_bm25s():
+    pytest.skip("bm25s is not installed: it is the extra search")
+  if not bm25s_is_there:
+    kept = ("mean", "whitening-8")
+    scores = {"test": {method: result.scores["test"][method] for method in ("without_flow", *kept)}}
+    gains = {"test": {method: result.gains["test"][method] for method in kept}}
+    result = dataclasses.replace(result, scores=scores, gains=gains, gains_over_match={}, controls={})
+  text = html.unescape(page_text(RunRecord("a title", [TaskRecord(result)], {})))
+  panels = ["uncalibrated", "uncalibrated+BM25", "BM25"] if bm25s_is_there else ["uncalibrated"]
+  assert text.count("<svg") == len(panels) and text.count("<figure") == 1
+  label = re.search(r'<figure role="img" aria-label="([^"]*)"', text)[1]
+  score, gain = result.scores["test"]["without_flow"]["ndcg@10"], result.gains["test"]["mean"]
+  low, high = score + gain["low"], score + gain["high"]
+  assert f"beside uncalibrated with {score:.1f}: mean {score + gain['gain']:.1f}, interval {low:.1f} to {high:.1f}" in label
+  for name in panels:
+    assert f"over {name}" in text and f"beside {name}" in label
+  assert f"{gain['gain']:+.2f} [{gain['low']:+.2f}, {gain['high']:+.2f}]" in text
+
+
+def test_bm25_with_a_model_that_is_worse_is_said(fitted):
+  _, _, result = fitted
+  gain = {**result.gains["test"]["mean"], "low": -9.0, "high": -1.0}
+  gains = {"mean": gain, "mean+BM25": {**gain, "over": "without_flow+BM25"}}
+  said = warnings(dataclasses.replace(result, gains={"test": gains}))
+  assert said["mean"][0].startswith("mean makes nDCG@10 worse on test: ")
+  assert said["mean+BM25"][0].startswith("mean+BM25 has a lower nDCG@10 than uncalibrated+BM25 on test: ")
+
+
+def test_bm25_is_compared_with_models_alone(fitted):
+  _, _, result = fitted
+  gain = {**result.gains["test"]["mean"], "over": "BM25"}
+  over = {
+    "without_flow": {**gain, "low": -9.0, "high": -1.0},
+    "mean": {**gain, "low": -1.0, "high": 1.0},
+    "whitening-8": {**gain, "low": -20.0, "high": 20.0},
+    "mean+BM25": {**gain, "low": -9.0, "high": -1.0},
+  }
+  *_, known, unknown = comparisons(dataclasses.replace(result, gains_over_match={"test": over}))
+  assert known.startswith("BM25 is better than uncalibrated and as good as mean on test: ") and "mean+" not in known
+  assert unknown.startswith("20 queries of test cannot tell whether whitening-8 or BM25 is better: ")
+
+
+def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch, caplog):
+  caplog.set_level("INFO")
   monkeypatch.setitem(sys.modules, "bm25s", None)
   (tmp_path / "test_results.old.trec.gz").write_text("of an earlier run")
   _, result = fit_on(tmp_path, beir, "mean")
@@ -140,6 +188,8 @@ def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch):
     "test_results.mean.trec.gz",
     "test_results.uncalibrated.trec.gz",
   ]
+  assert json.loads((tmp_path / "results.json").read_text())["fitted_on"]["queries"] == 0
+  assert ", without queries; results in " in caplog.text
   assert "pip install 'bert-flow-tf[search]'" in html.unescape((tmp_path / "report.html").read_text())
 
 
@@ -153,9 +203,11 @@ def test_eval_has_the_scores_of_fit(fitted, beir):
       assert record.result.scores["test"][method][measure] == pytest.approx(scores[measure], abs=1e-6)
 
 
-def test_queries_of_the_folder(tmp_path, beir):
+def test_queries_of_the_folder(tmp_path, beir, caplog):
+  caplog.set_level("INFO")
   run, result = fit_on(tmp_path, beir, "mean", fit_queries=True)
   assert json.loads((tmp_path / "results.json").read_text())["fitted_on"]["queries"] == 24
+  assert " and 24 queries, 24 of them distinct; results in " in caplog.text
   assert run.calibrated["mean"].calibration.query_shift is not None
   assert result.scores["test"]["mean"]["queries"] == 20
 

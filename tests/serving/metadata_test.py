@@ -58,7 +58,10 @@ def test_the_card_has_the_scores_of_its_own_calibration_alone(ran):
     assert about == metadata.read_origin(ran / name) and about["origin"]["task"] == "custom"
     of_run = results["results"]["test"]
     assert about["figures"] == {"test": {"without_flow": of_run["without_flow"], name: of_run[name]}}
+    sizes = results["fitted_on"]
+    assert f"without labels on {sizes['sentences']} sentences and 0 queries;" in metadata.card({**CONTENTS, **about})
     assert about["warnings"] == [SENTENCE] * (name == "mean")
+  assert "fitted without labels;" in metadata.card(CONTENTS)
     card = metadata.card({**CONTENTS, **about})
     assert (f"**Warning**: {SENTENCE}." in card) == (name == "mean")
     assert "on custom, with embeddings of static:mini" in card

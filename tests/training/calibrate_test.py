@@ -195,3 +195,29 @@ def test_on_real_sentences(recipe):
   settings = {"sentence_embedding_type": "mix", "token_weights": "idf"} if recipe else {}
   model = SentenceModel.from_pretrained("mini", **settings).fit(sentences, "auto", show_progress=False)
   assert model.calibration.name == ("soft-whitening" if recipe else "whitening")
+
+
+@pytest.mark.parametrize(
+  ("name", "rows", "needed"),
+  [
+    ("whitening", 31, 32),
+    ("whitening", 32, None),
+    ("whitening", 6, 20),  # of rank 5
+    ("whitening-3", 11, 12),
+    ("whitening-3", 12, None),
+    ("soft-whitening-0.4", 31, 32),
+    ("soft-whitening-0.3", 9, None),
+    ("soft-whitening", 9, None),
+    ("tempered-whitening", 9, None),
+  ],
+)
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_whitening_with_few_rows_is_warned_of(name, rows, needed, in_parts, monkeypatch):
+  lines = []
+  monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append(text % values))
+  vectors = cone(rows, 8)
+  fit_calibration([vectors[:4], vectors[4:]] if in_parts else vectors, name)
+  said = [line for line in lines if "tempered-whitening, that of recipe search" in line]
+  assert len(said) == (needed is not None)
+  if needed:
+    assert said[0].startswith(f"{name}: {rows} sentences for ") and f"it needs some {needed}," in said[0]

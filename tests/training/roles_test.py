@@ -90,9 +90,39 @@ def test_wrong_queries(warnings):
     with rejected(CalibrationError, "queries"):
       fit_calibration(documents, "mean", queries=wrong)
   fit_calibration(documents, "mean", queries=documents[:31])
-  assert [line for line in warnings if line.startswith("queries: 31 texts; a mean of so few may make a search worse")]
+  said = "queries: 31 distinct texts; a mean of so few may make a search worse"
+  assert [line for line in warnings if line.startswith(said)]
   warnings.clear()
   fit_calibration(documents, "mean", queries=documents[:32])
+  assert not warnings
+
+
+@pytest.mark.parametrize(("count", "is_plain"), [(1, True), (7, True), (8, False)])
+def test_very_few_queries_may_be_worse_than_none(warnings, count, is_plain):
+  documents = cone(80, 8)
+  fit_calibration(documents, "mean", queries=np.tile(documents[:count], [20, 1]))  # copies tell nothing more
+  (line,) = warnings
+  assert line.startswith(f"queries: {count} distinct text")
+  assert ("much worse than a fit without queries" in line) == is_plain
+
+
+def test_every_occurrence_of_a_query_counts(encoder, texts):
+  documents, queries = texts
+  model = SentenceModel(encoder).fit(documents, "mean", queries=[*queries, *queries[:20]], show_progress=False)
+  rows = encoder.encode([f"man . {query}" for query in [*queries, *queries[:20]]], show_progress=False)
+  expected = rows.mean(0, np.float64) - encoder.encode(documents, show_progress=False).mean(0, np.float64)
+  np.testing.assert_allclose(model.calibration.query_shift, expected, atol=1e-6)
+
+
+def test_rows_of_zeros_are_said_of_both_roles(warnings):
+  documents, queries = cone(60, 8), cone(100, 8)[60:]
+  documents[3], queries[[1, 5]] = 0, 0
+  for given, asked in ((documents, queries), ([documents[:9], documents[9:]], [queries[:2], queries[2:]])):
+    warnings.clear()
+    fit_calibration(given, "mean", queries=asked)
+    assert [line.partition(", as of")[0] for line in warnings] == ["vectors: 1 row of zeros", "queries: 2 rows of zeros"]
+  warnings.clear()
+  fit_calibration((documents[10:20], documents[20:30]), "mean", queries=queries[6:])
   assert not warnings
 
 
