@@ -1,8 +1,8 @@
 """An index of vectors, and one with the words of the texts, too (`benchmarks/run.py --benchmark=hybrid`).
 
 The commands `bert-flow embed`, `index` and `search` take turns with and without what a hybrid search needs, each in a
-process of its own; then one process of Python asks both indexes each query, in turns: a machine that others use, or that
-slows down, is the same for both.
+process of its own; then one process of Python asks both indexes each query, in turns, so that a
+machine that others use is the same for both.
 """
 
 import json
@@ -76,7 +76,10 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
   table.append(["a query of the loaded index, milliseconds", *milliseconds, f"{ratio:.2f}", "", "", ""])
   header = ["", "CPU seconds, vectors", "hybrid", "ratio", "peak GB, vectors", "hybrid", "ratio"]
   of_queries = {name: values.tolist() for name, values in seconds.items()}
-  return {"costs": costs, "seconds": of_queries}, f"{measure.markdown_table(header, table)}\n\n{len(lines):,} sentences."
+  return {
+    "costs": costs,
+    "seconds": of_queries,
+  }, f"{measure.markdown_table(header, table)}\n\n{len(lines):,} sentences."
 
 
 def _commands(folder, arguments, is_hybrid):

@@ -120,7 +120,10 @@ def _task(task: TaskRecord) -> list[_Html]:
   if sentences.is_of_classifier(result):
     blocks.append(_table(sentences.classifier_rows(result.scores)))
   elif sentences.is_of_search(result):
-    blocks += _search(result)
+    blocks.append(_table(sentences.search_table(result)))
+    gains = sentences.gain_table(result)
+    if gains:
+      blocks.append(_table(gains))
   elif result.scores:
     blocks.append(_table(sentences.scores_by_method(result.scores)))
   blocks += [_block("paragraph", text=line) for line in sentences.comparisons(result)]
@@ -128,6 +131,8 @@ def _task(task: TaskRecord) -> list[_Html]:
   blocks += [_block("paragraph", text=line) for line in task.gaps]
   if gold is not None:
     blocks.append(_drawing_of_gold(cosines, gold))
+  elif sentences.is_of_search(result):
+    blocks += _drawing_of_search(result)
   elif not result.has_gold:
     blocks.append(_block("paragraph", text=sentences.without_gold(result)))
   if task.spectra is not None:
@@ -137,32 +142,6 @@ def _task(task: TaskRecord) -> list[_Html]:
     scored = np.flatnonzero(~np.isnan(predictions.pairs.scores))
     blocks.append(_moved(predictions.pairs, scored, (before, cosines[before]), (after, cosines[after])))
   return blocks
-
-
-def _search(result):
-  """Returns the blocks of a search: tables of its scores and gains, and a drawing of both."""
-  blocks = [_table(sentences.search_table(result))]
-  by_baseline = sentences.gains_by_baseline(result)
-  if not by_baseline:
-    return blocks
-  scores = {method: values[NDCG] for method, values in sentences.search_rows(result).items()}
-  drawn, texts = [], []
-  for baseline, gains in by_baseline.items():
-    name, score = sentences.method_name(baseline), scores[baseline]
-    intervals = {method: (score + gain["low"], score + gain["high"]) for method, gain in gains.items()}
-    shown = {method: scores[method] for method in scores if method in intervals}
-    drawn.append(figures.interval_figure(_by_name(shown), _by_name(intervals), (name, score)))
-    of_methods = []
-    for method, value in _by_name(shown).items():
-      low, high = _by_name(intervals)[method]
-      of_methods.append(f"{method} {value:.1f}, interval {low:.1f} to {high:.1f}")
-    texts.append(f"beside {name} with {score:.1f}: {'; '.join(of_methods)}")
-  title = "nDCG@10 of each method"
-  caption = (
-    "A dot is the score of a method, the dashed line that of the one it is compared with. The bar is the 95% interval of "
-    "their difference: where it crosses the line, these queries do not tell which of the two is better."
-  )
-  return [*blocks, _table(sentences.gain_table(result)), _drawing(title, drawn, caption, f"{title}, {'. '.join(texts)}")]
 
 
 def _by_name(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -190,7 +169,7 @@ def _order(task: TaskRecord) -> str:
 
 
 def _drawing(title, drawn, caption, label=""):
-  """Returns a heading, and figures next to each other with their caption; `label` says to screen readers what is seen."""
+  """Returns a heading, and figures next to each other with their caption; `label` is for screen readers."""
   panels = _join(_Html(figures.inline_svg(figure)) for figure in drawn)
   return _block("drawing", title=title, label=label or f"{title}. {caption}", panels=panels, caption=caption)
 
@@ -208,6 +187,31 @@ def _drawing_of_gold(cosines, gold):
     zero[method], one[method] = figures.percentages(values[gold == 0]), figures.percentages(values[gold == 1])
   drawn = figures.percentage_figures(zero, one, ("label 0", "label 1"))
   return _drawing(title, drawn, "The better a method, the less the two labels overlap.")
+
+
+def _drawing_of_search(result):
+  """Returns the drawing of a search's scores and of the intervals of its gains; [] without gains."""
+  by_baseline = sentences.gains_by_baseline(result)
+  if not by_baseline:
+    return []
+  scores = {method: values[NDCG] for method, values in sentences.search_rows(result).items()}
+  drawn, texts = [], []
+  for baseline, gains in by_baseline.items():
+    name, score = sentences.method_name(baseline), scores[baseline]
+    intervals = {method: (score + gain["low"], score + gain["high"]) for method, gain in gains.items()}
+    shown = {method: scores[method] for method in scores if method in intervals}
+    drawn.append(figures.interval_figure(_by_name(shown), _by_name(intervals), (name, score)))
+    of_methods = []
+    for method, value in _by_name(shown).items():
+      low, high = _by_name(intervals)[method]
+      of_methods.append(f"{method} {value:.1f}, interval {low:.1f} to {high:.1f}")
+    texts.append(f"beside {name} with {score:.1f}: {'; '.join(of_methods)}")
+  title = "nDCG@10 of each method"
+  caption = (
+    "A dot is the score of a method, the dashed line the score that it is compared with. A bar is the 95% interval of "
+    "the difference: where it crosses the line, these queries do not tell which of the two is better."
+  )
+  return [_drawing(title, drawn, caption, f"{title}, {'. '.join(texts)}")]
 
 
 def _drawings_of_embeddings(spectra: Spectra) -> list[_Html]:

@@ -40,7 +40,7 @@ _REMEDY = (
 )
 
 _REMEDY_OF_EQUALS = f"the intervals over BM25 include 0; the rows with {WITH_BM25} say what both find together"
-_REMEDY_OF_SEARCH = f"it finds documents that the embeddings miss; the rows with {WITH_BM25} say what both find together"
+_REMEDY_OF_SEARCH = f"it finds what the embeddings miss; the rows with {WITH_BM25} say what both find together"
 
 # A wider interval around 0 does not say that two methods are equal.
 _EQUAL_WIDTH = 20.0
@@ -195,9 +195,7 @@ def gain_table(result: TaskResult) -> list[list[str]]:
   columns = gains_by_baseline(result)
   if not columns:
     return []
-  table = [
-    [f"gain in nDCG@10 on {result.spec.eval_split}", *(f"over {method_name(baseline)}" for baseline in columns)]
-  ]
+  table = [[f"gain in nDCG@10 on {result.spec.eval_split}", *(f"over {method_name(baseline)}" for baseline in columns)]]
   for method in search_rows(result):
     cells = []
     for gains in columns.values():
@@ -250,7 +248,8 @@ def _search_lines(result):
   """Returns what a reader of a search's tables must know."""
   if not result.controls:
     return [f"BM25 is missing here, because bm25s is not installed: {install_command('search')}"]
-  return [f"{WITH_BM25} is a search by both, as bert-flow search --hybrid=bm25 makes it; in brackets are 95% intervals"]
+  both = f"a name with {WITH_BM25} is a search by both, as bert-flow search --hybrid=bm25"
+  return [f"{both}; brackets have the 95% interval of a gain"]
 
 
 def _conclusion(result, prefix):
@@ -276,9 +275,9 @@ def _conclusion(result, prefix):
   if equal:
     parts.append(f"as good as {listed(equal)}")
   lines = []
-  match, unit, remedy = "the string match", "pair", _REMEDY
+  match, unit, more, remedy = "the string match", "pair", "score", _REMEDY
   if is_of_search(result):
-    match, unit, remedy = BM25, "query", _REMEDY_OF_SEARCH
+    match, unit, more, remedy = BM25, "query", "judge", _REMEDY_OF_SEARCH
     if not better:
       remedy = _REMEDY_OF_EQUALS
   if parts:
@@ -288,7 +287,7 @@ def _conclusion(result, prefix):
     of_both, interval = f"{listed(untold)} or {match} is better", "the interval is wide and includes 0"
     if len(untold) > 1:
       of_both, interval = f"{listed(untold)} are better than {match} or worse", "their intervals are wide and include 0"
-    lines.append(f"{few} {of_both}: {interval}; score more {units}")
+    lines.append(f"{few} {of_both}: {interval}; {more} more {units}")
   return lines
 
 
@@ -334,10 +333,10 @@ def question(result: TaskResult, gold: np.ndarray | None = None) -> str:
     return ""
   if is_of_search(result):
     return (
-      "How well is found what answers a query? Each method searches the documents for each query, and judgments say "
-      f"which documents are right: {result.source}. Embeddings are compared by their cosine; BM25 counts shared words, "
-      "without an encoder. nDCG@10 is 100 if the right documents are the first ones, and 0 if none is among the first "
-      "ten. The higher a number in the table, the better."
+      f"How well does each method find the documents that answer a query? There are {result.source}; the judgments say "
+      "which documents are right. An encoder finds those whose embeddings have the largest cosines with the query's, "
+      "BM25 those that share words with the query. nDCG@10 is 100 if the right documents come first, and 0 if none is "
+      "among the first ten. In each column, more is better."
     )
   grade = f"a label, its gold: 1 ({spec.positive or 'similar'}) or 0 (not)"
   if spec.kind != BINARY:

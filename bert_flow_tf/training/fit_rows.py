@@ -74,7 +74,9 @@ class _FitRows(abc.ABC):
     if distinct < _FEW_QUERIES:
       message = "queries: %s; a mean of so few may make a search worse; some %d, which need no labels, are enough"
       if distinct < _VERY_FEW_QUERIES:
-        message = "queries: %s; a fit with so few can make a search much worse than a fit without queries; give some %d, "
+        message = (
+          "queries: %s; with so few, a search can be much worse than after a fit without queries; give some %d, "
+        )
         message += "which need no labels, or none"
       logging.warning(message, counted(distinct, "distinct text"), 2 * _FEW_QUERIES)
     return rows

@@ -36,12 +36,16 @@ def fit_linear(spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: 
 
 def _warn_of_few(fitted):
   """Logs a warning if whitening has too few rows for its directions, so that it enlarges noise."""
-  is_whitening = fitted.method == "whitening" or (fitted.method == "soft-whitening" and (fitted.k or 0) >= _NEAR_WHITENING)
-  if is_whitening and fitted.count < _FEW_ROWS * fitted.output_dim:
-    message = "%s: %s for %d dimensions are few, and it may make scores worse than no calibration; it needs some %s, and "
-    message += "calibration tempered-whitening, that of recipe search, does with few"
-    needed = f"{_FEW_ROWS * fitted.output_dim:,}"
-    logging.warning(message, fitted.name, counted(fitted.count, "sentence", ","), fitted.output_dim, needed)
+  directions = fitted.dim
+  if fitted.method == "whitening":
+    directions = fitted.k or fitted.dim
+  elif fitted.method != "soft-whitening" or (fitted.k or 0) < _NEAR_WHITENING:
+    return
+  if fitted.count < _FEW_ROWS * directions:
+    message = "%s: %s are few for %d dimensions, and scores may get worse than without a calibration; give %s or more, "
+    message += "or take tempered-whitening, the calibration of recipe=search, which is made for few"
+    needed = f"{_FEW_ROWS * directions:,}"
+    logging.warning(message, fitted.name, counted(fitted.count, "sentence", ","), directions, needed)
 
 
 def _warn_of_outliers(rows):

@@ -128,7 +128,9 @@ def test_each_query_is_asked_of_both_indexes_in_turns():
     def search(self, embedding, top_k, texts):
       calls.append((self.name, int(embedding[0]), texts))
 
-  seconds = hybrid.ask_each({name: Index(name) for name in ("vectors", "hybrid")}, np.arange(3)[:, None], ["a", "b", "c"])
+  seconds = hybrid.ask_each(
+    {name: Index(name) for name in ("vectors", "hybrid")}, np.arange(3)[:, None], ["a", "b", "c"]
+  )
   assert calls == [
     *[("vectors", 0, None), ("hybrid", 0, ["a"])],
     *[("hybrid", 1, ["b"]), ("vectors", 1, None)],

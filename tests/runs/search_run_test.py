@@ -149,7 +149,9 @@ def test_the_page_draws_each_score_with_the_interval_of_its_gain(fitted, bm25s_i
   label = re.search(r'<figure role="img" aria-label="([^"]*)"', text)[1]
   score, gain = result.scores["test"]["without_flow"]["ndcg@10"], result.gains["test"]["mean"]
   low, high = score + gain["low"], score + gain["high"]
-  assert f"beside uncalibrated with {score:.1f}: mean {score + gain['gain']:.1f}, interval {low:.1f} to {high:.1f}" in label
+  assert (
+    f"beside uncalibrated with {score:.1f}: mean {score + gain['gain']:.1f}, interval {low:.1f} to {high:.1f}" in label
+  )
   for name in panels:
     assert f"over {name}" in text and f"beside {name}" in label
   assert f"{gain['gain']:+.2f} [{gain['low']:+.2f}, {gain['high']:+.2f}]" in text

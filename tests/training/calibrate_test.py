@@ -202,7 +202,7 @@ def test_on_real_sentences(recipe):
   [
     ("whitening", 31, 32),
     ("whitening", 32, None),
-    ("whitening", 6, 20),  # of rank 5
+    ("whitening", 6, 32),  # of rank 5
     ("whitening-3", 11, 12),
     ("whitening-3", 12, None),
     ("soft-whitening-0.4", 31, 32),
@@ -217,7 +217,7 @@ def test_whitening_with_few_rows_is_warned_of(name, rows, needed, in_parts, monk
   monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append(text % values))
   vectors = cone(rows, 8)
   fit_calibration([vectors[:4], vectors[4:]] if in_parts else vectors, name)
-  said = [line for line in lines if "tempered-whitening, that of recipe search" in line]
+  said = [line for line in lines if "tempered-whitening, the calibration of recipe=search" in line]
   assert len(said) == (needed is not None)
   if needed:
-    assert said[0].startswith(f"{name}: {rows} sentences for ") and f"it needs some {needed}," in said[0]
+    assert said[0].startswith(f"{name}: {rows} sentences are few for ") and f"give {needed} or more" in said[0]

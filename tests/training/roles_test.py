@@ -103,7 +103,7 @@ def test_very_few_queries_may_be_worse_than_none(warnings, count, is_plain):
   fit_calibration(documents, "mean", queries=np.tile(documents[:count], [20, 1]))  # copies tell nothing more
   (line,) = warnings
   assert line.startswith(f"queries: {count} distinct text")
-  assert ("much worse than a fit without queries" in line) == is_plain
+  assert ("much worse than after a fit without queries" in line) == is_plain
 
 
 def test_every_occurrence_of_a_query_counts(encoder, texts):
@@ -120,7 +120,10 @@ def test_rows_of_zeros_are_said_of_both_roles(warnings):
   for given, asked in ((documents, queries), ([documents[:9], documents[9:]], [queries[:2], queries[2:]])):
     warnings.clear()
     fit_calibration(given, "mean", queries=asked)
-    assert [line.partition(", as of")[0] for line in warnings] == ["vectors: 1 row of zeros", "queries: 2 rows of zeros"]
+    assert [line.partition(", as of")[0] for line in warnings] == [
+      "vectors: 1 row of zeros",
+      "queries: 2 rows of zeros",
+    ]
   warnings.clear()
   fit_calibration((documents[10:20], documents[20:30]), "mean", queries=queries[6:])
   assert not warnings

@@ -49,7 +49,7 @@ class JsonReader(Reader[bytes]):
       if key is None and has_name(name, values):
         raise TextError("columns", f"several keys are {name!r} but for blanks; expected one")
       if key is None and name == self._format.id_column:
-        raise TextError("bad id", f"no key {json.dumps(name, ensure_ascii=False)}; expected it in each record, as its id")
+        raise TextError("bad id", f"no key {json.dumps(name, ensure_ascii=False)}; expected it in each record: the id")
       value = None if key is None else values[key]  # a missing key is null, as for those who leave null out
       found.append(value)
       if isinstance(value, dict | list) and not self.any_type:
