@@ -26,8 +26,8 @@ class BeirSettings(Settings):
   beir: str | None = setting(
     None,
     "Folder in BEIR's layout, in place of a task: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv. Its "
-    "documents are searched for its queries; fit fits on the documents. BM25 stands beside it, alone and fused with each "
-    "model (pip install bm25s).",
+    "documents are searched for its queries; fit fits on the documents. BM25 stands beside it, alone and fused with "
+    "each model (pip install bm25s).",
     named=False,
   )
   split: str | None = setting(None, "The judgments of beir: qrels/SPLIT.tsv. Default: test.", named=False)
