@@ -194,7 +194,7 @@ def _drawing_of_search(result):
   by_baseline = sentences.gains_by_baseline(result)
   if not by_baseline:
     return []
-  scores = {method: values[NDCG] for method, values in sentences.search_rows(result).items()}
+  scores = {method: values[NDCG] for method, values in sentences.rows_of_search(result).items()}
   drawn, texts = [], []
   for baseline, gains in by_baseline.items():
     name, score = sentences.method_name(baseline), scores[baseline]

@@ -158,7 +158,7 @@ def is_of_search(result: TaskResult) -> bool:
   return result.spec.kind == RETRIEVAL
 
 
-def search_rows(result: TaskResult) -> dict[str, Mapping]:
+def rows_of_search(result: TaskResult) -> dict[str, Mapping]:
   """Returns {method: scores} of a search in the order of tables: the models, BM25, then each model with BM25."""
   split = str(result.spec.eval_split)
   by_method = result.scores[split]
@@ -169,7 +169,7 @@ def search_rows(result: TaskResult) -> dict[str, Mapping]:
 
 def search_table(result: TaskResult) -> list[list[str]]:
   """Returns a table of a search: a row per method and control, a column per measure."""
-  rows = search_rows(result)
+  rows = rows_of_search(result)
   queries = counted(next(iter(rows.values()))["queries"], "query")
   table = [[f"{result.spec.eval_split}, {queries}, x 100", *_MEASURES.values()]]
   for method, values in rows.items():
@@ -196,7 +196,7 @@ def gain_table(result: TaskResult) -> list[list[str]]:
   if not columns:
     return []
   table = [[f"gain in nDCG@10 on {result.spec.eval_split}", *(f"over {method_name(baseline)}" for baseline in columns)]]
-  for method in search_rows(result):
+  for method in rows_of_search(result):
     cells = []
     for gains in columns.values():
       cells.append(_short_interval(gains[method]) if method in gains else "")
