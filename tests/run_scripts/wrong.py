@@ -39,8 +39,6 @@ _WRONG = {
 each --beir=@/beir :: --task=STS-B --columns=a,b --split=dev
 each :: --split=test --fit_queries
 --queries :: --beir=@/beir --fit_queries --queries=@/corpus.txt
---flow_corpus=@/corpus.txt :: --beir=@/beir @/corpus.txt
---beir=@/beir: has no use with the file @/corpus.txt :: --beir=@/beir @/corpus.txt
 each :: --flow_model_config= --flow_model_config=@ --low_dim=-2 --low_dim=7 --max_seq_length=1 --max_seq_length=100000
 each :: --train_batch_size=0 --predict_batch_size=0 --num_train_epochs=0 --flow_learning_rate=0
 each :: --save_checkpoints_steps=0 --actnorm_init=zeros
@@ -131,8 +129,6 @@ each --predictions=@/table.tsv :: --flow_folder=@/exp/sn --model=mini --split=de
 --split=dev :: --task=hard-sample --split=dev
 each --beir=@/beir :: --task=STS-B --metric=auc --predictions=@/table.tsv --data_dir=@/data --senteval=@ --split=dev
 --beir=@/data: corpus.jsonl is missing :: --beir=@/data
---beir=@/beir: has no use with the file @/pairs.tsv :: --beir=@/beir @/pairs.tsv
---senteval=@: has no use with the file @/pairs.tsv :: --senteval=@ @/pairs.tsv
 queries.jsonl, line 25: the _id 'q0' repeats :: --beir=@/twice
 --metric=auc :: --task=custom --data_dir=@/pairs.tsv --metric=auc
 error: --flow_folder :: STSB --flow_folder=@/absent

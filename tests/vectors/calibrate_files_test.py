@@ -255,3 +255,17 @@ def test_rejected_arguments(shards, tmp_path):
     with pytest.raises(error) as caught:
       function(*arguments)
     assert argument in (None, caught.value.argument)
+
+
+def test_the_log_of_a_fit_says_whether_queries_took_part_and_names_zeros(shards, tmp_path, caplog):
+  caplog.set_level("INFO")
+  folder, rows = shards
+  queries = rows[:40] + 1
+  queries[7] = 0
+  np.save(tmp_path / "queries.npy", queries)
+  fit_files([str(folder)], "mean", str(tmp_path / "alone"))
+  assert f"fitting mean on 50 vectors of 3 files, of {rows.shape[1]} dimensions" in caplog.text
+  assert "zeros" not in caplog.text
+  fit_files([str(folder)], "mean", str(tmp_path / "both"), queries=[str(tmp_path / "queries.npy")])
+  assert f"fitting mean on 50 vectors of 3 files and 40 queries, of {rows.shape[1]} dimensions" in caplog.text
+  assert "queries: 1 row of zeros, as of texts without a known word, of 40;" in caplog.text
