@@ -111,9 +111,9 @@ WRONG = {
   "fit absent.tsv": "error: absent.tsv does not exist",
   "fit pairs.tsv --task=STS-B": "--task: has no use with the file pairs.tsv",
   "eval pairs.tsv --data_dir=absent": "--data_dir: has no use with the file pairs.tsv",
-  "fit --beir=mine pairs.tsv": "--beir=mine: has no use with the file pairs.tsv, as each is what is evaluated; leave one "
-  "out, or fit on the sentences of the file by --flow_corpus=pairs.tsv",
-  "eval pairs.tsv --beir=mine": "--beir=mine: has no use with the file pairs.tsv, as each is what is evaluated; leave one",
+  "fit --beir=mine pairs.tsv": "--beir=mine: has no use with the file pairs.tsv, as each is what is evaluated; leave "
+  "one out, or fit on the sentences of the file by --flow_corpus=pairs.tsv",
+  "eval pairs.tsv --beir=mine": "--beir=mine: has no use with the file pairs.tsv, as each is what is evaluated; leave",
   "eval pairs.tsv --senteval=mine": "--senteval=mine: has no use with the file pairs.tsv",
   "report": "--input: missing",
   "report absent": "error: absent: no such folder",
