@@ -122,7 +122,8 @@ def test_several_calibrations_of_a_corpus(ran):
   results, columns = check_figures(folder)
   assert list(columns)[2:-2] == ["without_flow", "sn", "with_flow", "natsv", "whitening-8"]
   assert results["flow_corpus"]["name"].endswith("corpus.txt")
-  assert results["fitted_on"] == {"pairs": 60, "sentences": 120, "steps": 9, "epochs": 5.0, "learning_rate": 1e-3}
+  sizes = {"pairs": 60, "sentences": 120, "queries": 0}
+  assert results["fitted_on"] == {**sizes, "steps": 9, "epochs": 5.0, "learning_rate": 1e-3}
   sn, flow, natsv, whitening = results["calibrations"]
   assert (sn, flow, whitening) == ("sn", "flow", "whitening-8") and re.fullmatch(r"natsv-\d+", natsv)
   for name in ("sn", "the flow", "natsv", "whitening-8"):
@@ -148,7 +149,8 @@ def test_flow_of_nli_has_the_papers_rate_and_epochs(ran):
   """480 pairs, of which the fit uses two batches; results.json names missing files."""
   folder, _ = ran
   results, _ = check_figures(folder / "experiments/nli")
-  assert results["fitted_on"] == {"pairs": 480, "sentences": 120, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
+  sizes = {"pairs": 480, "sentences": 120, "queries": 0}
+  assert results["fitted_on"] == {**sizes, "steps": 2, "epochs": 0.15, "learning_rate": 2e-5}
   assert results["flow_corpus"]["name"] == "nli" and "without MNLI/train.tsv" in results["flow_corpus"]["data"]
 
 

@@ -42,7 +42,7 @@ def test_default_command(whole):
   table, folder = whole
   check_files(folder, STEPS)
   results, _ = check_figures(folder)
-  fitted_on = {"pairs": 1600, "sentences": 1621, "steps": STEPS, "epochs": 5.0, "learning_rate": 1e-3}
+  fitted_on = {"pairs": 1600, "sentences": 1621, "queries": 0, "steps": STEPS, "epochs": 5.0, "learning_rate": 1e-3}
   assert results["fitted_on"] == fitted_on
   test = results["results"]["test"]
   assert test["without_flow"]["spearman"] == pytest.approx(33.76, abs=0.2)
