@@ -720,7 +720,9 @@ class SentenceModel:
     pooling = self.pooling if self.reads_embedding else None
     return self.encoder.text_graph(pooling, self.max_seq_length)
 
-  def as_function(self, normalize_embeddings: bool = False, *, trainable: bool = False) -> SentenceFunction:
+  def as_function(
+    self, normalize: bool = False, *, trainable: bool = False, normalize_embeddings: bool = False
+  ) -> SentenceFunction:
     """Returns a function that embeds and calibrates text in a graph: UTF-8 string [n] -> float32 [n, output_dim].
 
     It computes as `encode` does, to rounding, on the weights of this model: in a tf.data pipeline, a tf.function, a
@@ -728,10 +730,12 @@ class SentenceModel:
     `export_model` writes a version for TF Serving. Needs TensorFlow Text.
 
     Args:
-      normalize_embeddings: whether embeddings are divided by their length.
+      normalize: whether embeddings are divided by their length, as by `export_model`, for an index of dot products; an
+        embedding of zeros stays.
       trainable: whether gradients flow to the weights of encoder and flow, which are its `trainable_variables` then:
         for your training loop. `fit` of Keras 3 trains no variables of a function; `SentenceEncoder.as_layer` and the
         flow are layers, which it trains.
+      normalize_embeddings: the same as `normalize`, under its name in `encode`.
 
     Raises:
       CalibrationError: the calibration is not fitted.
@@ -743,7 +747,7 @@ class SentenceModel:
       if encoder.without_text:
         raise EncoderError(encoder.without_text)
       steps = list(self.steps)
-      if normalize_embeddings:
+      if normalize or normalize_embeddings:
         steps.append(Normalize())
       for step in steps:
         step.check_fitted()

@@ -33,6 +33,7 @@ NOT_RUN = (
   ("tools/soak/README.md", r"-m tools\.soak", "kills and damage for minutes to hours, partly as root"),
   ("", "^model_version_policy|^@inproceedings", "a setting of the server, and a citation"),
   ("docs/api.md", r"import mteb\b", "needs PyTorch, and a download"),
+  ("docs/serving.md", "tf2onnx", "needs tf2onnx; tests/serving/programs_test.py runs it where it is installed"),
   ("docs/results.md", "", "minutes to hours; tests/tables/ computes such tables on small sets"),
   (
     "",
@@ -218,7 +219,7 @@ class Reader:
 
 # Packages of docs/other_programs.md, none of which this package needs.
 _PROGRAMS = ("bertopic", "keybert", "langchain_core", "llama_index", "haystack", "chromadb", "qdrant_client", "lancedb")
-_PROGRAMS += ("duckdb", "txtai")
+_PROGRAMS += ("duckdb", "txtai", "openvino", "ai_edge_litert")
 
 
 def _missing(text):

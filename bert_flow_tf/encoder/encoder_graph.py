@@ -67,6 +67,8 @@ class EncoderGraph:
     # Attention fails without rows, too: a row of padding is added, and cut off below.
     n = tf.shape(ids)[0]
     extra_row = [[0, tf.cast(n < 1, tf.int32)], [0, 0]]
+    width = ids.shape[1]
     ids, mask = tf.pad(ids, extra_row), tf.pad(mask, extra_row)
     ids = tf.where(mask > 0, ids, self._encoder.tokenizer.pad_id)
+    ids.set_shape([None, width])
     return self._encoder.pooled_batch(ids, mask, self._pooling, packed=packed)[:n]

@@ -90,6 +90,15 @@ def tf_model(weights, config=CONFIG):
   return model
 
 
+def convertible(graph):
+  """Asserts that converters to ONNX can take the GELUs and reshapes of a graph; returns the number of reshapes."""
+  operations = graph.get_operations()
+  assert "Erfc" not in {operation.type for operation in operations}
+  shapes = [operation.outputs[0].shape.as_list() for operation in operations if operation.type == "Reshape"]
+  assert max(shape.count(None) for shape in shapes) <= 1
+  return len(shapes)
+
+
 def embed(encoder, sentences, pooling="avg", max_seq_length=64):
   """Returns the embeddings that `encoder.encode` returns, computed eagerly: a graph takes longer to trace."""
   ids, mask = pad_batch(encoder.tokenizer(sentences, max_seq_length), encoder.tokenizer.pad_id)

@@ -13,6 +13,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its ops)
 
 TEXTS = ["a dog", "cats b", "", "dog dog a a a b"]
+# Numbers of tokens of the rows of a batch, at most those of the model.
+BATCHES = ((1,), (3,), (99,), (1, 99, 5, 2))
 
 
 def numbers(values):
@@ -94,21 +96,58 @@ def beam(folder):
   return answers
 
 
-def lite(folder):
+def of_fixed_ids(folder, run):
+  """Returns the largest differences of `run(ids=, lengths=)` from embed_ids_fixed, relative to the largest value."""
+  signature = tf.saved_model.load(folder).signatures["embed_ids_fixed"]
+  width = signature.structured_input_signature[1]["ids"].shape[1]
+  differences = []
+  for batch in BATCHES:
+    ids = 8 + np.arange(len(batch) * width, dtype=np.int32).reshape(len(batch), width) % 5
+    lengths = np.minimum(np.array(batch, np.int32), width)
+    expected = signature(ids=tf.constant(ids), lengths=tf.constant(lengths))["embedding"].numpy()
+    actual = run(ids=ids, lengths=lengths)
+    assert actual.shape == expected.shape
+    differences.append(float(np.abs(actual - expected).max() / np.abs(expected).max()))
+  return {"differences": differences}
+
+
+def lite(folder, interpreter=tf.lite.Interpreter):
   """`embed_ids_fixed` by the built-in operations of TensorFlow Lite, against TensorFlow."""
   converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["embed_ids_fixed"])
   converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-  signature = tf.saved_model.load(folder).signatures["embed_ids_fixed"]
-  width = signature.structured_input_signature[1]["ids"].shape[1]
-  run = tf.lite.Interpreter(model_content=converter.convert()).get_signature_runner("embed_ids_fixed")
-  differences = []
-  for length in (2, 3, width):
-    ids = 8 + np.arange(width, dtype=np.int32)[np.newaxis] % 5
-    lengths = np.array([length], np.int32)
-    expected = signature(ids=tf.constant(ids), lengths=tf.constant(lengths))["embedding"].numpy()
-    actual = run(ids=ids, lengths=lengths)["embedding"]
-    differences.append(float(np.abs(actual - expected).max() / np.abs(expected).max()))
-  return {"differences": differences}
+  run = interpreter(model_content=converter.convert()).get_signature_runner("embed_ids_fixed")
+  return of_fixed_ids(folder, lambda **inputs: run(**inputs)["embedding"])
+
+
+def litert(folder):
+  """The same by LiteRT's own package."""
+  from ai_edge_litert.interpreter import Interpreter
+
+  return lite(folder, Interpreter)
+
+
+def openvino(folder):
+  """`embed_ids_fixed` by OpenVINO, against TensorFlow."""
+  import openvino as ov
+
+  loaded = tf.saved_model.load(folder)
+  model = ov.convert_model(loaded.signatures["embed_ids_fixed"])
+  run = ov.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+  return of_fixed_ids(folder, lambda **inputs: run(inputs)[0])
+
+
+def onnx(folder):
+  """`embed_ids_fixed` by tf2onnx's command and ONNX Runtime, against TensorFlow."""
+  import onnxruntime
+  from tf2onnx import convert
+
+  place = f"{tempfile.mkdtemp()}/model.onnx"
+  arguments = ["--saved-model", folder, "--signature_def", "embed_ids_fixed", "--opset", "18", "--output", place]
+  sys.argv = ["convert", *arguments]
+  convert.main()
+  session = onnxruntime.InferenceSession(place, providers=["CPUExecutionProvider"])
+  names = [entry.name for entry in session.get_inputs()]
+  return {"inputs": names, **of_fixed_ids(folder, lambda **inputs: session.run(None, inputs)[0])}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,21 @@ from bert_flow_tf.encoder.transformer.products import FloatProducts, Products
 Variables = Callable[[str, Sequence[int]], tf.Variable]
 
 
+def sizes_of(tensor: tf.Tensor) -> list[int | tf.Tensor]:
+  """Returns the sizes of a tensor's axes: an int where it is known while the graph is traced, else a scalar."""
+  shape = tf.shape(tensor)
+  return [shape[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
+
+
+def reshape(tensor: tf.Tensor, sizes: Sequence[int | tf.Tensor]) -> tf.Tensor:
+  """Reshapes a tensor; a single size that is not known while the graph is traced is left to TensorFlow, as -1."""
+  # tf2onnx 1.17 drops a reshape to two unknown sizes.
+  unknown = [axis for axis, size in enumerate(sizes) if tf.is_tensor(size)]
+  if len(unknown) == 1:
+    sizes = [-1 if axis in unknown else size for axis, size in enumerate(sizes)]
+  return tf.reshape(tensor, sizes)
+
+
 class Dense(tf.Module):
   """Dense layer: y = activation(x kernel + bias), with the product in a precision and the rest in float32."""
 
@@ -79,9 +94,7 @@ class Dense(tf.Module):
       if kernel is None:
         kernel = self._products.prepare(self.kernel)
       outputs = self._products.dense(matrix, kernel, self.bias, self._activation)
-    outputs = tf.reshape(outputs, tf.concat([tf.shape(rows)[:-1], [units]], axis=0))
-    outputs.set_shape([*rows.shape[:-1], units])
-    return outputs
+    return reshape(outputs, [*sizes_of(rows)[:-1], units])
 
 
 class LayerNorm(tf.Module):

@@ -27,6 +27,7 @@ from bert_flow_tf.encoder.transformer.layers import (
   Tokens,
   Variables,
   can_pack,
+  sizes_of,
 )
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.products import WatchedProducts, make_products
@@ -172,11 +173,12 @@ class Transformer(tf.Module):
     dropout = Dropout(self.config, dropout_seed)
     # Not by tf.newaxis, which TensorFlow Lite lacks.
     bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
+    length = sizes_of(ids)[1]
     if self._distances is not None:
-      bias += self._bias_by_distance(tf.shape(ids)[1])
+      bias += self._bias_by_distance(length)
     relative = None
     if self._relative is not None:
-      relative = self._relative(tf.shape(ids)[1])
+      relative = self._relative(length)
     states = dropout(self._embed(ids, rows), EMBEDDED)
     if self.projection is not None:
       states = self.projection(states)

@@ -139,6 +139,14 @@ def test_weights_of_tokens(name):
   assert of_digits and (table[of_digits] > 0).all()
 
 
+def test_converters_to_onnx_can_take_the_graph_of_a_width(golden):
+  """Of a width at which ModernBERT computes windows."""
+  encoder = golden[0]
+  specs = [tf.TensorSpec([None, 60], tf.int32)] * 2
+  states = tf.function(lambda ids, mask: encoder.bert(ids, mask)[0][-1], specs, autograph=False)
+  assert tiny.convertible(states.get_concrete_function().graph) > 10
+
+
 def test_saved_encoder_cache_and_identity(golden, tmp_path):
   encoder, reference, sentences = golden
   save_encoder(encoder, tmp_path / "saved")

@@ -7,7 +7,16 @@ import tensorflow as tf
 from bert_flow_tf.encoder.transformer.activations import LEAST_VALUES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, DISTANCES, OUTER, PROBABILITIES
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, RowLayout, Variables
+from bert_flow_tf.encoder.transformer.layers import (
+  Dense,
+  Dropout,
+  FirstTokens,
+  LayerNorm,
+  RowLayout,
+  Variables,
+  reshape,
+  sizes_of,
+)
 
 # transformers adds it to all logits; it changes the last bit of tiny logits.
 _STABLE = 1e-9
@@ -15,16 +24,14 @@ _STABLE = 1e-9
 
 def split_heads(states: tf.Tensor, heads: int) -> tf.Tensor:
   """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size], by a static last dimension."""
-  shape = tf.shape(states)
-  states = tf.reshape(states, [shape[0], shape[1], heads, states.shape[-1] // heads])
-  return tf.transpose(states, [0, 2, 1, 3])
+  batch, length, size = sizes_of(states)
+  return tf.transpose(reshape(states, [batch, length, heads, size // heads]), [0, 2, 1, 3])
 
 
 def join_heads(states: tf.Tensor, size: int) -> tf.Tensor:
   """[batch, heads, seq_len, head_size] -> [batch, seq_len, size], size = heads * head_size."""
   states = tf.transpose(states, [0, 2, 1, 3])
-  shape = tf.shape(states)
-  return tf.reshape(states, [shape[0], shape[1], size])
+  return reshape(states, [*sizes_of(states)[:2], size])
 
 
 class TransformerBlock(tf.Module):

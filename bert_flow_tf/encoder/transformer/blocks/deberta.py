@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer.blocks.bert import Block, split_heads
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables
+from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables, reshape, sizes_of
 
 # Terms of the logits: of content and content, content and position, position and content.
 _TERMS = 3
@@ -30,7 +30,7 @@ class Distances(tf.Module):
     self._rows = np.clip(bucket + buckets, 0, 2 * buckets - 1).astype(np.int32)
     self._norm = LayerNorm(variables, "encoder/LayerNorm", size, config.layer_norm_eps)
 
-  def __call__(self, length: tf.Tensor) -> tf.Tensor:
+  def __call__(self, length: int | tf.Tensor) -> tf.Tensor:
     """Returns the embeddings of the distances length - 1, ..., -(length - 1), float32 [2 * length - 1, size]."""
     distance = tf.range(length - 1, -length, -1)
     return self._norm(tf.gather(self._table, tf.gather(self._rows, distance + self._farthest)))
@@ -72,11 +72,11 @@ def _by_distance(products):
 
   Row i needs seq_len columns from column seq_len - 1 - i on. In the flat sequence, these are rows shorter by 1.
   """
-  shape = tf.shape(products)
-  length = (shape[3] + 1) // 2
+  batch, heads, _, distances = sizes_of(products)
+  length = (distances + 1) // 2
   if products.shape[2] == 1:
     return products[..., length - 1 :]
   flat = tf.pad(products, [[0, 0], [0, 0], [0, 0], [0, 1]])
-  flat = tf.reshape(flat, [shape[0], shape[1], 2 * length * length])
+  flat = reshape(flat, [batch, heads, 2 * length * length])
   flat = flat[:, :, length - 1 : length - 1 + length * (2 * length - 1)]
-  return tf.reshape(flat, [shape[0], shape[1], length, 2 * length - 1])[..., :length]
+  return reshape(flat, [batch, heads, length, 2 * length - 1])[..., :length]

@@ -13,7 +13,16 @@ from bert_flow_tf.encoder.transformer.activations import activate
 from bert_flow_tf.encoder.transformer.blocks.bert import TransformerBlock, join_heads, split_heads
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, OUTER, PROBABILITIES
-from bert_flow_tf.encoder.transformer.layers import Dense, Dropout, FirstTokens, LayerNorm, RowLayout, Variables
+from bert_flow_tf.encoder.transformer.layers import (
+  Dense,
+  Dropout,
+  FirstTokens,
+  LayerNorm,
+  RowLayout,
+  Variables,
+  reshape,
+  sizes_of,
+)
 
 _MASKED = -10000.0
 # A text of more windows than this is computed window by window, which needs no [seq_len, seq_len] matrix.
@@ -114,7 +123,7 @@ class RotaryBlock(TransformerBlock):
 
   def _attend_by_windows(self, query, key, value, bias, drop):
     """Local attention of each `reach` queries to as many keys at their place, before it and after it."""
-    reach, length = self._reach, tf.shape(key)[2]
+    reach, length = self._reach, sizes_of(key)[2]
     count = (length + reach - 1) // reach
 
     def windows(states):
@@ -130,8 +139,7 @@ class RotaryBlock(TransformerBlock):
     distance = tf.abs(tf.expand_dims(tf.range(reach), 1) + reach - tf.range(3 * reach))
     masked += self._far(distance)
     context = _attend_to_all(_in_parts(padded, count, reach), windows(key), windows(value), masked, drop)
-    shape = tf.shape(context)
-    context = tf.reshape(context, [shape[0], shape[1], count * reach, self._head_size])
+    context = reshape(context, [*sizes_of(context)[:2], count * reach, self._head_size])
     return context[:, :, :length]
 
   def _far(self, distance):
@@ -146,5 +154,5 @@ def _attend_to_all(query, key, value, bias, drop):
 
 def _in_parts(states, count, size):
   """[batch, heads, count * size, n] -> [batch, heads, count, size, n]."""
-  shape = tf.shape(states)
-  return tf.reshape(states, [shape[0], shape[1], count, size, states.shape[3]])
+  batch, heads, _, n = sizes_of(states)
+  return reshape(states, [batch, heads, count, size, n])
