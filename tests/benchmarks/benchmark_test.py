@@ -13,6 +13,7 @@ from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.vectors import find_duplicates
 from tests.testing import REPO, run_python
+from tests.vectors.toy_folder import needs_faiss
 
 SENTENCES = ["a dog", "a cat", "a dog .", "b", "dogs a a b . dog cat", "a cat cats ."]
 
@@ -83,9 +84,9 @@ def test_a_pair_of_which_both_are_kept_is_missed():
   assert duplicates.missed_pairs(rows, kept, 4) == ({"all": 3, "right": 0}, 3)
 
 
+@needs_faiss
 @pytest.mark.slow
 def test_without_semhash_our_near_duplicates_are_measured_alone(tmp_path):
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   (tmp_path / "lines.txt").write_text("".join(f"a dog and {number} cats\n" for number in range(40)))
   benchmark = small(model="static:mini")
   settings = dataclasses.replace(benchmark.settings, repeats=1, corpus=str(tmp_path / "lines.txt"), lines=100, part=50)

@@ -10,6 +10,7 @@ from bert_flow_tf.errors import CalibrationError, DataError
 from tests.encoder import tiny
 from tests.flow.cases import cone
 from tests.testing import rejected, rewrite_archive
+from tests.vectors.toy_folder import needs_faiss
 
 SETTINGS = {"flow_model_config": FlowConfig(n_levels=1, depth=1, coupling_width=8), "show_progress": False}
 OFFSET = np.linspace(-1, 2, 8).astype(np.float32)
@@ -200,8 +201,8 @@ def test_search_says_that_queries_lie_apart(encoder, texts, warnings):
   assert not apart(with_queries, queries)
 
 
+@needs_faiss
 def test_an_index_has_queries_where_they_lie(encoder, texts):
-  pytest.importorskip("faiss")
   documents, queries = texts
   model = SentenceModel(encoder).fit(documents, "mean", queries=queries, show_progress=False)
   index = SentenceIndex.build(model.encode_document(documents), model=model)

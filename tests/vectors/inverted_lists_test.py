@@ -8,6 +8,7 @@ from bert_flow_tf.vectors import inverted_lists, near_duplicates
 from bert_flow_tf.vectors.inverted_lists import AUTO, EXACT, IVF, InvertedLists, takes_lists
 from bert_flow_tf.vectors.unit_rows import UnitRows, nearest
 from tests.testing import rejected
+from tests.vectors.toy_folder import needs_faiss
 from tests.vectors.toy_rows import ROUNDING, repeated
 
 
@@ -24,9 +25,9 @@ def all_cosines(a, b):
   return units[0] @ units[1].T
 
 
+@needs_faiss
 @pytest.mark.parametrize("dim", [16, 21])
 def test_near_duplicates_of_the_index_are_true_and_nearly_all(dim):
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rows = clustered(2000, dim, 0.12)
   rows[7] = rows[1999] = 0
   threshold = 0.97
@@ -44,8 +45,8 @@ def test_near_duplicates_of_the_index_are_true_and_nearly_all(dim):
   assert len(dropped) >= 0.99 * np.count_nonzero(of_kept.any(axis=0))
 
 
+@needs_faiss
 def test_equal_texts_are_found_before_the_index():
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rows = np.random.default_rng(0).normal(size=[60, 8])
   texts = [f"text {row % 50}" for row in range(60)]
   rows[55] = -rows[5]  # as if another batch had given another embedding
@@ -54,9 +55,9 @@ def test_equal_texts_are_found_before_the_index():
   assert near_duplicates(rows, 1, texts=texts).tolist() == kept.tolist()
 
 
+@needs_faiss
 @pytest.mark.parametrize("top_k", [1, 10, 300, 5000])
 def test_search_has_exact_cosines(top_k):
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   array = clustered(1200, 12, 0.5)
   rows = UnitRows([array[:500], array[500:]], 12)
   lists = InvertedLists.train(rows)
@@ -72,9 +73,9 @@ def test_search_has_exact_cosines(top_k):
   assert lists.search(np.zeros([0, 12], np.float32), rows, 3).scores.shape == (0, 3)
 
 
+@needs_faiss
 def test_the_recall_of_rows_that_repeat_is_that_of_new_queries():
   """The nearest rows of a row are its copies, in its own list: they say nothing of a query."""
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rng = np.random.default_rng(0)
   centers = rng.normal(size=[40, 64])
   distinct, queries = (centers[rng.integers(40, size=n)] + rng.normal(size=[n, 64]) for n in (400, 300))
@@ -88,8 +89,8 @@ def test_the_recall_of_rows_that_repeat_is_that_of_new_queries():
   assert np.mean(found >= nearest_scores - ROUNDING) >= lists.recall - 0.02 > 0.95
 
 
+@needs_faiss
 def test_a_recall_is_measured(monkeypatch):
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rows = UnitRows([np.random.default_rng(0).normal(size=[3000, 24]).astype(np.float32)], 24)
   lists = InvertedLists.train(rows)
   lists.add_all(rows)
@@ -117,9 +118,9 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
     near_duplicates(np.ones([2, 3]), index=IVF)
 
 
+@needs_faiss
 def test_candidates_are_as_many_as_dense_rows_need():
   """Among rows that are all similar, codes of 2 bits order hundreds before a near-duplicate."""
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rng = np.random.default_rng(0)
   center = np.full(64, 1 / 8)
   rows = (center + 0.35 * rng.normal(size=[3000, 64]) / 8).astype(np.float32)
@@ -130,8 +131,8 @@ def test_candidates_are_as_many_as_dense_rows_need():
   assert missed <= 0.005 * (missed + len(rows) - len(kept))
 
 
+@needs_faiss
 def test_recall_is_that_of_new_queries():
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   array = np.random.default_rng(0).normal(size=[6000, 16]).astype(np.float32)
   rows = UnitRows([array[:4000]], 16)
   seen = []
@@ -149,9 +150,9 @@ def test_recall_is_that_of_new_queries():
   assert abs(np.mean(found) - lists.recall) < 0.01
 
 
+@needs_faiss
 @pytest.mark.parametrize("copies", [[700], [60, 300, 40]])
 def test_of_equal_rows_the_first_are_found(copies):
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rng = np.random.default_rng(0)
   array = rng.normal(size=[2000, 24]).astype(np.float32)
   positions = rng.permutation(2000)
@@ -180,8 +181,8 @@ def test_of_equal_rows_the_first_are_found(copies):
       np.testing.assert_array_equal(scores.scores[query, places], found.scores[query])
 
 
+@needs_faiss
 def test_of_a_few_sentences_that_repeat_the_first_are_found():
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   queries, array, order = repeated(2000, 24)
   rows = UnitRows([array], 24)
   lists = InvertedLists.train(rows)
@@ -192,9 +193,9 @@ def test_of_a_few_sentences_that_repeat_the_first_are_found():
     np.testing.assert_array_equal(found.rows, order[:, :top_k])
 
 
+@needs_faiss
 def test_to_queries_of_zeros_the_first_rows_are_nearest():
   """Their lists are no nearer than others, and may hold too few rows."""
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   rows = UnitRows([clustered(3000, 64, 0.5)], 64)
   lists = InvertedLists.train(rows)
   lists.add_all(rows)
@@ -213,9 +214,9 @@ def test_no_rows_are_equal_by_chance():
   assert len(inverted_lists._first_of_equal(np.split(array, 4))) == 199_999
 
 
+@needs_faiss
 @pytest.mark.parametrize(("copies", "times"), [(30, 1), (300, 2)])
 def test_a_few_copies_do_not_make_the_lists_twice(monkeypatch, copies, times):
-  pytest.importorskip("faiss", reason="faiss-cpu is not installed: it is the extra search")
   array = clustered(2000, 16, 0.5)
   array[-copies:] = array[:copies]
   rows = UnitRows([array], 16)
