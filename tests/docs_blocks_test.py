@@ -44,7 +44,11 @@ NOT_RUN = (
   ("docs/static.md", "static:minishlab", "needs a download; tests/encoder/other/static_model_test.py writes folders"),
   ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
   ("docs/tables.md", "saved_model:", "as above"),
-  ("docs/retrieval.md", "retrieval_tables|--beir=", "minutes; tests/tools/retrieval_tables_test.py has its parts"),
+  (
+    "docs/retrieval.md",
+    "retrieval_tables|--beir=|model2vec",
+    "minutes; tests/tools/retrieval_tables_test.py has its parts",
+  ),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
 # {page: {pattern: the text that a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.

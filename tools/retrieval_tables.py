@@ -30,10 +30,10 @@ from bert_flow_tf.evaluation.metrics import normalized
 _FOLDER = pathlib.Path("exp/retrieval")
 QUESTIONS, PARAPHRASES = "QNLI", ("MRPC", "STS-B", "SICK")
 _POWERS = tuple(f"soft-whitening-0.{digit}" for digit in range(1, 5))  # from nearly none to nearly whitening, 0.5
-_CALIBRATIONS = ("mean", *_POWERS, "whitening", "soft-whitening", "tempered-whitening")
+_CALIBRATIONS = ("mean", *_POWERS, "whitening", "soft-whitening", "tempered-whitening", "flow")
 _RECIPES = ("recommended", "fast")
-_FLOW = "flow"
 _QUERIES, _SENTENCES, _FOREIGN = (64, 512), (512, 2000), 20_000
+_FEW_QUERIES, _FEW_SEEDS = (1, 3, 8, 16, 32, 64), range(5)
 _RANK_CONSTANT = 60  # of reciprocal rank fusion: Cormack, Clarke and Büttcher 2009
 _RESAMPLES = 1000
 Pairs = Sequence[tuple[str, str]]
@@ -176,8 +176,8 @@ def _gain(after: np.ndarray, before: np.ndarray) -> str:
   return f"{difference.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def _sample(rows: np.ndarray, count: int) -> np.ndarray:
-  return rows[np.random.default_rng(1).permutation(len(rows))[:count]]
+def _sample(rows: np.ndarray, count: int, seed: int = 1) -> np.ndarray:
+  return rows[np.random.default_rng(seed).permutation(len(rows))[:count]]
 
 
 def _print_row(*cells: str) -> None:
@@ -239,6 +239,19 @@ def print_fits(name: str, embedded: Embedded, text: np.ndarray | None) -> None:
     _print_row(calibration, *[f"{score:.1f}" for score in scores])
 
 
+def print_few_queries(name: str, embedded: Embedded) -> None:
+  """Prints nDCG@10 by the number of queries beside the corpus, mean of samples by some seeds."""
+  documents, queries = embedded.documents, embedded.queries
+  _print_head(f"{name}, queries", "none", *map(str, _FEW_QUERIES))
+  for calibration in ("whitening", "tempered-whitening"):
+    cells = [f"{embedded.search.ndcg(embedded.calibrated(calibration, documents)).mean():.1f}"]
+    for count in _FEW_QUERIES:
+      samples = [_sample(queries, count, seed) for seed in _FEW_SEEDS]
+      scores = [embedded.search.ndcg(embedded.calibrated(calibration, documents, each)).mean() for each in samples]
+      cells.append(f"{np.mean(scores):.1f}")
+    _print_row(calibration, *cells)
+
+
 def print_intervals(name: str, embedded: Embedded, rows: dict[str, tuple[Embedded, str | None]]) -> None:
   """Prints gains with intervals, fitted on the corpus and 64 queries, alone and fused with BM25.
 
@@ -286,19 +299,18 @@ def main(data_dir: str, encoder: str, path: str | None = None) -> None:
   write_beir_folders(data_dir)
   searches = {name: Search(load_beir(_FOLDER / name)) for name in (QUESTIONS, *PARAPHRASES)}
   load = functools.partial(SentenceModel.from_pretrained, encoder, max_seq_length=128, cache=_FOLDER / "cache")
-  model, name = load(), pathlib.Path(encoder).name
+  kind, _, folder = encoder.rpartition(":")
+  model, name = load(), ":".join(filter(None, [kind, pathlib.Path(folder).name]))
   embedded = {each: Embedded.of(search, model) for each, search in searches.items()}
   questions = embedded.pop(QUESTIONS)
   rows: dict[str, tuple[Embedded, str | None]] = {each: (questions, each) for each in _CALIBRATIONS}
-  print_intervals(name, questions, {"as it is": (questions, None), **rows})
-  print_paraphrases(name, embedded)
-  print_fits(name, questions, None if path is None else model.encode_document(read_first_lines(path)))
-  # What takes longer: a training, and other embeddings of a language model.
-  rows = {_FLOW: (questions, _FLOW)}
   if not model.encoder.declared.source and not encoder.startswith("static:"):
     for recipe in _RECIPES:
       rows[f"recipe {recipe}"] = Embedded.of(questions.search, load(recipe=recipe)), RECIPES[recipe].calibration
-  print_intervals(name, questions, rows)
+  print_intervals(name, questions, {"as it is": (questions, None), **rows})
+  print_paraphrases(name, embedded)
+  print_fits(name, questions, None if path is None else model.encode_document(read_first_lines(path)))
+  print_few_queries(name, questions)
 
 
 if __name__ == "__main__":

@@ -49,3 +49,28 @@ def test_an_interval_holds_the_mean():
   text = tables._gain(np.array([4.0, 2.0, 3.0]), np.array([1.0, 1.0, 1.0]))
   gain, low, high = (float(part) for part in text.replace("[", "").replace("]", "").replace(",", "").split())
   assert gain == pytest.approx(2.0) and 1.0 <= low < gain < high <= 3.0
+
+
+def test_few_queries_are_the_mean_of_samples_by_seeds(tmp_path, capsys, monkeypatch):
+  monkeypatch.setattr(tables, "_FEW_QUERIES", (8,))
+  sentences = [f"sentence {number}" for number in range(60)]
+  pairs = [(f"question {number} ?", sentence) for number, sentence in enumerate(sentences[:40])]
+  tables._write_folder(tmp_path, sentences, pairs, True)
+  random = np.random.default_rng(0)
+  documents = random.standard_normal([60, 8])
+  queries = documents[:40] + random.standard_normal([40, 8]) + 2
+  embedded = tables.Embedded(tables.Search(load_beir(tmp_path)), queries, documents)
+  tables.print_few_queries("tiny", embedded)
+  rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line]
+  assert rows[0] == ["tiny, queries", "none", "8"]
+  # By hand: whitening of what lies around the mean of its role.
+  scores = []
+  for seed in range(5):
+    few = queries[np.random.default_rng(seed).permutation(40)[:8]]
+    around = np.vstack([documents - documents.mean(axis=0), few - few.mean(axis=0)])
+    whitening = np.linalg.cholesky(np.linalg.inv(around.T @ around))
+    found = embedded.search.cosines(
+      (queries - few.mean(axis=0)) @ whitening, (documents - documents.mean(axis=0)) @ whitening
+    )
+    scores.append(embedded.search.ndcg(found).mean())
+  assert rows[2][0] == "whitening" and float(rows[2][2]) == pytest.approx(np.mean(scores), abs=0.06)
