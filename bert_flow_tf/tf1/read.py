@@ -15,7 +15,7 @@ from bert_flow_tf.calibration.step import output_dim
 from bert_flow_tf.calibration.step_list import read_steps
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder.checkpoints import google, tf1_names
-from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
+from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -50,7 +50,7 @@ def write_folders(
       argument="output_dir",
     )
   with naming("tf1_checkpoint"):
-    checkpoint = Tf1Checkpoint(find_prefix(tf1_checkpoint))
+    checkpoint = Checkpoint(find_prefix(tf1_checkpoint))
   # The original writes no configuration: it stands where the training began, or next to the checkpoint.
   folder = pathlib.Path(checkpoint.prefix).parent
   config_path = _file("bert_config_file", bert_config_file, google.config_file(folder))
@@ -103,7 +103,7 @@ def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Pa
   return path
 
 
-def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, list[str]], dict[str, str]]:
+def _sorted_names(checkpoint: Checkpoint, config: dict) -> tuple[dict[str, list[str]], dict[str, str]]:
   """Returns {part: sorted names}, and {name: kind} of variables that are left out, by the bert_config.json."""
   shapes = checkpoint.shapes
   names: dict[str, list[str]] = {ENCODER: [], FLOW: [], CLASSIFIER: []}
@@ -126,7 +126,7 @@ def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, li
   return names, left_out
 
 
-def _fitted(checkpoint: Tf1Checkpoint, names: Mapping[str, list[str]]) -> dict[str, FlowCalibration | Classifier]:
+def _fitted(checkpoint: Checkpoint, names: Mapping[str, list[str]]) -> dict[str, FlowCalibration | Classifier]:
   """Returns the `FlowCalibration` "flow" and the `Classifier` "classifier", if the checkpoint has them."""
   arrays = {}
   for name in names[FLOW] + names[CLASSIFIER]:
@@ -160,7 +160,7 @@ def _read_back(names: Mapping[str, list[str]], encoder: SentenceEncoder, folder:
 
 
 def _describe(
-  checkpoint: Tf1Checkpoint,
+  checkpoint: Checkpoint,
   names: Mapping[str, list[str]],
   left_out: Mapping[str, str],
   folder: pathlib.Path,

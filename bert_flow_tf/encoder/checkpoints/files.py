@@ -1,5 +1,6 @@
 """Folder of an encoder's files: each small file is read once, and checked where it enters."""
 
+import dataclasses
 import functools
 import hashlib
 import io
@@ -33,7 +34,23 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAVED_BY_TRANSFORMERS = "transformers_version"
 # Small files that are read for their checksums, and again for their values.
 _KEPT = (CONFIG, TOKENIZER_CONFIG, VOCAB_TXT)
+_SAVED_MODEL = "saved_model.pb"
 _LFS_POINTER = b"version https://git-lfs"
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+  """The vocabulary in a folder without a config.json.
+
+  Attributes:
+    name: name of its file: word pieces, or NAME.model of SentencePiece.
+    architecture: the architecture of its encoder.
+    lower_case: whether text is lower-cased, if the files say so.
+  """
+
+  name: str
+  architecture: Architecture
+  lower_case: bool | None = None
 
 
 class EncoderFiles:
@@ -41,10 +58,11 @@ class EncoderFiles:
 
   Attributes:
     folder: the folder.
+    vocabulary: the file that is the vocabulary, if no config.json decides it.
   """
 
-  def __init__(self, folder: pathlib.Path) -> None:
-    self.folder = folder
+  def __init__(self, folder: pathlib.Path, vocabulary: Vocabulary | None = None) -> None:
+    self.folder, self.vocabulary = folder, vocabulary
     self._contents: dict[str, bytes] = {}
     self._values: Json = {}
     self._parts: dict[pathlib.Path, EncoderFiles] = {}
@@ -115,12 +133,16 @@ class EncoderFiles:
 
   @functools.cached_property
   def architecture(self) -> Architecture:
-    """The architecture of config.json."""
+    """The architecture of config.json, or of the vocabulary's encoder."""
+    if self.vocabulary is not None:
+      return self.vocabulary.architecture
     return architectures.check_model_type(self.folder / CONFIG, self.json(CONFIG).get("model_type"))
 
   @functools.cached_property
   def reads_vocab_txt(self) -> bool:
     """True if the vocabulary is a vocab.txt that is read as Google's; EncoderError for no vocabulary."""
+    if self.vocabulary is not None:
+      return not self.vocabulary.name.endswith(".model")
     if not self.has(CONFIG):
       return True
     for name in (CONFIG, TOKENIZER_CONFIG):
@@ -197,6 +219,12 @@ def is_tf1_folder(folder: pathlib.Path) -> bool:
     return True
   has_other_weights = any((folder / name).is_file() for name in WEIGHTS)
   return bool(tf1_prefixes_in(folder)) and not has_other_weights
+
+
+def is_saved_model(folder: str | os.PathLike) -> bool:
+  """Returns whether a folder has a SavedModel and no config.json, by which its other files are read."""
+  folder = pathlib.Path(folder)
+  return (folder / _SAVED_MODEL).is_file() and not (folder / CONFIG).is_file()
 
 
 def is_tf1_prefix(path: str | os.PathLike) -> bool:

@@ -13,6 +13,7 @@ from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend, read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
+from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
 from bert_flow_tf.io.files import Json
 
@@ -49,10 +50,14 @@ def load_tokenizer(
   if not isinstance(folder, EncoderFiles):
     files = EncoderFiles(pathlib.Path(folder))
   tokenizer: SentenceTokenizer
-  if overrides.get("vocab_file") is None and not files.reads_vocab_txt:
+  is_given = overrides.get("vocab_file") is not None and files.vocabulary is None
+  if not is_given and not files.reads_vocab_txt:
     tokenizer = FolderTokenizer.of_files(files, overrides)
   else:
     tokenizer = SentenceTokenizer.from_vocab_txt(files, name, overrides)
+    if files.vocabulary is not None and files.architecture is not ARCHITECTURES[BERT]:
+      # Only a BERT's folder is saved with a vocab.txt that is read with the settings of this tokenizer.
+      tokenizer = FolderTokenizer(tokenizer.backend, tokenizer.specials, tokenizer.vocab_file)
   tokenizer.prompt = overrides.get("prompt") or ""
   return tokenizer
 
@@ -151,6 +156,8 @@ class FolderTokenizer(SentenceTokenizer):
 
 def _find(files):
   """Returns the path of the first file that a tokenizer of the architecture reads."""
+  if files.vocabulary is not None:
+    return files.folder / files.vocabulary.name
   readable = files.architecture.vocabularies
   available = [name for name in VOCABULARIES if files.has(name)]
   for name in available:

@@ -132,6 +132,11 @@ class SentenceTokenizer:
   def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":
     """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
     google_vocabulary = overrides.get("vocab_file")
+    if files.vocabulary is not None:
+      google_vocabulary = files.vocabulary.name
+      overrides = {"do_lower_case": files.vocabulary.lower_case} | {
+        key: value for key, value in overrides.items() if value is not None
+      }
     vocab_file = files.folder / pathlib.Path(google_vocabulary or VOCAB_TXT).name
     content = None
     if files.has(vocab_file.name):
