@@ -1,4 +1,4 @@
-"""Converts a checkpoint of TensorFlow 1 into folders of this package."""
+"""Converts a checkpoint of TensorFlow 1, or an encoder of the Model Garden, into folders of this package."""
 
 import collections
 import json
@@ -15,6 +15,7 @@ from bert_flow_tf.calibration.step import output_dim
 from bert_flow_tf.calibration.step_list import read_steps
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder.checkpoints import google, tf1_names
+from bert_flow_tf.encoder.checkpoints.model_garden import ModelGardenWeights, is_model_garden
 from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
@@ -27,6 +28,7 @@ from bert_flow_tf.training.siamese.objectives import Classifier
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
 _LEFT_OUT = "left_out"
+_NOT_OF_ENCODER = "heads, optimizer and counters"
 
 
 def write_folders(
@@ -50,7 +52,17 @@ def write_folders(
       argument="output_dir",
     )
   with naming("tf1_checkpoint"):
-    checkpoint = Checkpoint(find_prefix(tf1_checkpoint))
+    path = os.path.abspath(os.path.expanduser(tf1_checkpoint))
+    if is_model_garden(path):
+      settings = EncoderSettings.of(
+        path,
+        bert_config_file=bert_config_file,
+        vocab_file=vocab_file,
+        hidden_act=hidden_act,
+        max_input_chars_per_word=max_input_chars_per_word,
+      )
+      return _write_encoder(settings, output_path, do_lower_case)
+    checkpoint = Checkpoint(find_prefix(path))
   # The original writes no configuration: it stands where the training began, or next to the checkpoint.
   folder = pathlib.Path(checkpoint.prefix).parent
   config_path = _file("bert_config_file", bert_config_file, google.config_file(folder))
@@ -91,6 +103,24 @@ def write_folders(
       described = ", ".join(f"{key} {identity[key]}" for key in keys)
     lines.append(f"embeddings of the fit, which no checkpoint describes: {described}")
   return lines
+
+
+def _write_encoder(settings: EncoderSettings, output_path: pathlib.Path, do_lower_case: bool | None) -> list[str]:
+  """Writes the folder of an encoder of the Model Garden, compared bit by bit; returns lines about it."""
+  encoder = SentenceEncoder.load(settings, do_lower_case=do_lower_case)
+  with replaced_folder(output_path) as writing:
+    save_encoder(encoder, writing / ENCODER)
+    written = SentenceEncoder.load(EncoderSettings.of(str(writing / ENCODER)))
+    if written.weights_checksum != encoder.weights_checksum:
+      raise EncoderError(f"{encoder.name}: its weights changed in the conversion; please report this bug")
+    given = (settings.bert_config_file, settings.vocab_file)
+    weights = ModelGardenWeights(settings.encoder_name, {}, *(path and pathlib.Path(path) for path in given))
+    left_out = {key: _NOT_OF_ENCODER for key in sorted(set(weights.checkpoint.shapes) - set(weights.keys.values()))}
+    variables = {ENCODER: sorted(weights.keys.values()), _LEFT_OUT: left_out}
+    content = {"checkpoint": weights.checkpoint.prefix, "variables": variables}
+    write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
+  names = {ENCODER: variables[ENCODER], FLOW: [], CLASSIFIER: []}
+  return _describe(weights.checkpoint, names, left_out, output_path, encoder.tokenizer.do_lower_case)
 
 
 def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Path:

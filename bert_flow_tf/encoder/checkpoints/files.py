@@ -45,12 +45,12 @@ class Vocabulary:
   Attributes:
     name: name of its file: word pieces, or NAME.model of SentencePiece.
     architecture: the architecture of its encoder.
-    lower_case: whether text is lower-cased, if the files say so.
+    settings: settings of its tokenizer, as do_lower_case, under the keys of a tokenizer_config.json.
   """
 
   name: str
   architecture: Architecture
-  lower_case: bool | None = None
+  settings: Json = dataclasses.field(default_factory=dict)
 
 
 class EncoderFiles:
@@ -122,9 +122,11 @@ class EncoderFiles:
     """The checked content of config.json, without checksums, which are compared with the files."""
     if not self.has(CONFIG):
       expected = "expected Hugging Face's or Google's folder of a BERT"
-      saved = [*self.folder.glob("saved_model.pb"), *sorted(self.folder.glob("*/saved_model.pb"))]
+      saved = [path.parent for path in sorted(self.folder.glob(f"*/{_SAVED_MODEL}"))]
       if saved:
-        expected = f"a SavedModel is named saved_model:{saved[-1].parent}"
+        names = ", ".join(folder.name for folder in saved)
+        expected = f"an encoder of TensorFlow Hub in it is named by its own folder ({names}), and a SavedModel that "
+        expected += f"takes texts is named saved_model:{saved[-1]}"
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = self.without_checksums(CONFIG)

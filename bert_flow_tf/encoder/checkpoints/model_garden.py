@@ -22,7 +22,7 @@ from absl import logging
 from bert_flow_tf.encoder.checkpoints import files, model_garden_config
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
-from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
+from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
@@ -122,7 +122,9 @@ class ModelGardenWeights:
       self.checkpoint, where = _open_saved_model(folder), str(folder)
       found = _by_names(self.checkpoint)
       if not found.keys:
-        raise EncoderError(f"{where}: a SavedModel without the variables of a BERT ({_listed(self.checkpoint)}); {_TEXT}")
+        raise EncoderError(
+          f"{where}: a SavedModel without the variables of a BERT ({_listed(self.checkpoint)}); {_TEXT}"
+        )
     else:
       self.checkpoint = Checkpoint(find_prefix(checkpoint))
       where, folder = self.checkpoint.prefix, pathlib.Path(self.checkpoint.prefix).parent
@@ -134,12 +136,15 @@ class ModelGardenWeights:
     self._has_pooler = bool(architecture.pooler) and _Place(None, _POOLER, "kernel") in found.keys
     self._shapes = shapes_of(self._config, self._has_pooler)
     self.keys = self._find_all(found)
-    lower = None
-    if is_saved_model and _LOWER_CASE in self.checkpoint.shapes:
-      lower = bool(self.checkpoint.read(_LOWER_CASE))
+    tokenizer: Json = {}
+    if is_saved_model:
+      # The limit of the Hub's preprocessing, which is a program of its own.
+      tokenizer["max_input_chars_per_word"] = 100
+      if _LOWER_CASE in self.checkpoint.shapes:
+        tokenizer["do_lower_case"] = bool(self.checkpoint.read(_LOWER_CASE))
     if vocab_path is None:
       vocab_path = _find_vocabulary(folder / "assets" if is_saved_model else folder, architecture.vocabularies)
-    self.files = EncoderFiles(vocab_path.parent, files.Vocabulary(vocab_path.name, architecture, lower))
+    self.files = EncoderFiles(vocab_path.parent, files.Vocabulary(vocab_path.name, architecture, tokenizer))
     if self.files.reads_vocab_txt:
       files.check_vocabulary(self.files, vocab_path.name, self._config.vocab_size, least_share=1.0)
 

@@ -134,9 +134,6 @@ class SentenceTokenizer:
     google_vocabulary = overrides.get("vocab_file")
     if files.vocabulary is not None:
       google_vocabulary = files.vocabulary.name
-      overrides = {"do_lower_case": files.vocabulary.lower_case} | {
-        key: value for key, value in overrides.items() if value is not None
-      }
     vocab_file = files.folder / pathlib.Path(google_vocabulary or VOCAB_TXT).name
     content = None
     if files.has(vocab_file.name):
@@ -144,6 +141,8 @@ class SentenceTokenizer:
     config = check_tokenizer_config(files, TOKENIZER_CONFIG)
     settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
     settings[_ADDED] = read_added_tokens(files)
+    if files.vocabulary is not None:
+      settings = {**files.vocabulary.settings, **settings}
     for key, value in overrides.items():
       if value is not None and key in _EXPECTED:
         settings[key] = value
