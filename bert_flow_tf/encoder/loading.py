@@ -16,6 +16,7 @@ from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embe
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles
 from bert_flow_tf.encoder.checkpoints.google import GoogleWeights
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
+from bert_flow_tf.encoder.checkpoints.keras_hub import is_preset, read_preset
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
@@ -140,6 +141,8 @@ def read_encoder(
     settings = fit.choose(settings, checksum)
     loaded = _with_activation(loaded, settings)
   given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+  if loaded.files.keras_hub:
+    given["vocab_file"] = None  # one of the files
   given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)
   tokenizer = load_tokenizer(loaded.files, loaded.name, given)
   tokenizer.check_ids(loaded.model.config.vocab_size)
@@ -164,8 +167,15 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
   if settings.hidden_act is not None:
     changes["hidden_act"] = settings.hidden_act
   declared = Declared()
+  declaring = source.files
   weights: HuggingFaceWeights | GoogleWeights
-  if source.checkpoint is None:
+  if source.checkpoint is None and is_preset(source.files):
+    vocab_file = None
+    if settings.vocab_file is not None:
+      vocab_file = _given_file("vocab_file", settings.vocab_file)
+    declared, files, weights = read_preset(source.files, vocab_file, changes)
+    declaring = files
+  elif source.checkpoint is None:
     declared, files = read_declared(source.files)
     weights = HuggingFaceWeights(files, changes)
   else:
@@ -180,7 +190,7 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
   if source.kind is not STATIC:
     declared_in = None
     if declared.source:
-      declared_in = source.files
+      declared_in = declaring
     return LoadedModel(weights.transformer(), source.name, files, declared, declared_in, source.revision)
   length = STATIC_MAX_SEQ_LENGTH
   if declared.source:
@@ -213,6 +223,8 @@ def _check_settings(settings: EncoderSettings, source: Source) -> None:
   if source.kind is STATIC:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:
-    reason = "is no TensorFlow 1 checkpoint that it could belong to"
-    useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason)
+    given = ["bert_config_file"]
+    if not is_preset(source.files):
+      given.append("vocab_file")
+    useless |= dict.fromkeys(given, "is no TensorFlow 1 checkpoint that it could belong to")
   settings.check_useful(useless)

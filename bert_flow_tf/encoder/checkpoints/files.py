@@ -5,6 +5,8 @@ import hashlib
 import io
 import os
 import pathlib
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -33,6 +35,8 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAVED_BY_TRANSFORMERS = "transformers_version"
 # Small files that are read for their checksums, and again for their values.
 _KEPT = (CONFIG, TOKENIZER_CONFIG, VOCAB_TXT)
+# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
+_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -41,7 +45,10 @@ class EncoderFiles:
 
   Attributes:
     folder: the folder.
+    keras_hub: class and settings of KerasHub's tokenizer, whose ids are wanted; empty for other folders.
   """
+
+  keras_hub: Json = {}  # noqa: RUF012 (never changed)
 
   def __init__(self, folder: pathlib.Path) -> None:
     self.folder = folder
@@ -53,6 +60,10 @@ class EncoderFiles:
     """Returns whether the folder has a file."""
     return name in self._contents or (self.folder / name).is_file()
 
+  def path(self, name: str) -> pathlib.Path:
+    """Returns the path of a file."""
+    return self.folder / name
+
   def part(self, path: str) -> "EncoderFiles":
     """Returns the files of a folder in this folder, as 1_Pooling; itself for ""."""
     folder = self.folder / path
@@ -63,15 +74,15 @@ class EncoderFiles:
   def content(self, name: str) -> bytes:
     """Returns the content of a small file."""
     if name not in self._contents:
-      self._contents[name] = (self.folder / name).read_bytes()
+      self._contents[name] = self.path(name).read_bytes()
     return self._contents[name]
 
   def json(self, name: str, kind: type = dict, required: bool = False) -> Any:
     """Returns the content of a JSON file, a dict or a list; an empty one if it is missing and not `required`."""
     if name in self._values:
       return self._values[name]
-    path, values = self.folder / name, kind()
-    if required or path.exists():
+    path, values = self.path(name), kind()
+    if required or self.has(name) or path.exists():
       try:
         values = files.parse_json(self.content(name))
       except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
@@ -117,6 +128,11 @@ class EncoderFiles:
   def architecture(self) -> Architecture:
     """The architecture of config.json."""
     return architectures.check_model_type(self.folder / CONFIG, self.json(CONFIG).get("model_type"))
+
+  @property
+  def tokenizer_architecture(self) -> Architecture:
+    """The architecture whose tokenizer reads the vocabulary."""
+    return self.architecture
 
   @functools.cached_property
   def reads_vocab_txt(self) -> bool:
@@ -170,9 +186,59 @@ class EncoderFiles:
     return [path, *paths]
 
 
+class TranslatedFiles(EncoderFiles):
+  """Files of another format in the form of a Hugging Face folder: in memory, or files of other names.
+
+  Args:
+    folder: the folder of the other format.
+    contents: {name in a Hugging Face folder: content}.
+    paths: {name in a Hugging Face folder: path of the file that it is, or is made from}.
+    tokenizer_type: model_type whose tokenizer reads the vocabulary; None for the encoder's.
+    keras_hub: see `EncoderFiles`.
+  """
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    contents: Mapping[str, bytes],
+    paths: Mapping[str, pathlib.Path],
+    tokenizer_type: str | None = None,
+    keras_hub: Json | None = None,
+  ) -> None:
+    super().__init__(folder)
+    self._contents, self._paths, self._tokenizer_type = dict(contents), dict(paths), tokenizer_type
+    self.keras_hub = keras_hub or {}
+
+  def has(self, name: str) -> bool:
+    """See the base class."""
+    return name in self._contents or name in self._paths
+
+  def path(self, name: str) -> pathlib.Path:
+    """Returns the path of the file that a file is, or is made from."""
+    return self._paths.get(name, self.folder / name)
+
+  def part(self, path: str) -> EncoderFiles:
+    """See the base class."""
+    if not path:
+      return self
+    start = f"{path}/"
+    contents, paths = (
+      {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
+      for values in (self._contents, self._paths)
+    )
+    return TranslatedFiles(self.folder / path, contents, paths)
+
+  @property
+  def tokenizer_architecture(self) -> Architecture:
+    """See the base class."""
+    if self._tokenizer_type is None:
+      return self.architecture
+    return architectures.ARCHITECTURES[self._tokenizer_type]
+
+
 def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_share: float = 0.9) -> None:
   """Checks that a vocab.txt has at most `vocab_size` lines, and half as many; warns of less than `least_share`."""
-  path = encoder.folder / name
+  path = encoder.path(name)
   if not encoder.has(name):
     raise EncoderError(f"{path.parent}: no {name}; expected BERT's word pieces in this file, a line for each")
   count = sum(1 for _ in io.BytesIO(encoder.content(name)))
@@ -181,6 +247,12 @@ def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_sh
     raise EncoderError(f"{counted}; use the vocabulary of this model, or download it again")
   if count < least_share * vocab_size:
     logging.warning("%s: is it the whole vocabulary of this model?", counted)
+
+
+def capital_pieces(content: bytes) -> int:
+  """Returns how many pieces of a vocab.txt have capital letters; the vocabulary of an uncased model has none."""
+  pieces = re.split("\r\n?|\n", content.decode("utf-8", "replace"))
+  return sum(1 for piece in pieces if _CAPITAL.match(piece))
 
 
 def failure(path: pathlib.Path, error: BaseException) -> str:

@@ -16,7 +16,14 @@ import tokenizers
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, VOCAB_TXT, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.files import (
+  CONFIG,
+  TOKENIZER_CONFIG,
+  TOKENIZERS,
+  VOCAB_TXT,
+  EncoderFiles,
+  capital_pieces,
+)
 from bert_flow_tf.encoder.settings import MAX_CHARS_PER_WORD
 from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
@@ -44,8 +51,6 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
   **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
   **dict.fromkeys(SPECIALS, (is_text, "a word piece")),
 }
-# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
-_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
@@ -132,10 +137,10 @@ class SentenceTokenizer:
   def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":
     """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
     google_vocabulary = overrides.get("vocab_file")
-    vocab_file = files.folder / pathlib.Path(google_vocabulary or VOCAB_TXT).name
-    content = None
-    if files.has(vocab_file.name):
-      content = files.content(vocab_file.name)
+    vocab_name = pathlib.Path(google_vocabulary or VOCAB_TXT).name
+    vocab_file, content = files.path(vocab_name), None
+    if files.has(vocab_name):
+      content = files.content(vocab_name)
     config = check_tokenizer_config(files, TOKENIZER_CONFIG)
     settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
     settings[_ADDED] = read_added_tokens(files)
@@ -273,7 +278,7 @@ class SentenceTokenizer:
 
 def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> Json:
   """Returns the checked content of a tokenizer_config.json, of BERT's or any class; empty if the file is missing."""
-  path, config = files.folder / name, dict(files.json(name))
+  path, config = files.path(name), dict(files.json(name))
   for key in SPECIALS:
     if isinstance(config.get(key), dict):
       config[key] = config[key].get("content")
@@ -290,8 +295,7 @@ def lower_case_of_google(vocab_file: str | os.PathLike, content: bytes | None) -
   # capital letters decide: the vocabulary of an uncased model has none outside brackets.
   vocab_file = pathlib.Path(vocab_file)
   name = vocab_file.resolve().parent.name.lower()
-  lines = _lines(content or vocab_file.read_bytes(), errors="replace")
-  capitals = sum(1 for piece in lines if _CAPITAL.match(piece))
+  capitals = capital_pieces(content or vocab_file.read_bytes())
   pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
   if "cased" not in name:
     _log(vocab_file.parent, not capitals, f"as {pieces}")
@@ -304,9 +308,9 @@ def lower_case_of_google(vocab_file: str | os.PathLike, content: bytes | None) -
   return lower
 
 
-def _lines(content, errors="strict"):
+def _lines(content):
   """Returns the lines of a vocabulary."""
-  return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors=errors).read().split("\n")
+  return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read().split("\n")
 
 
 def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:
