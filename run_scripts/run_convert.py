@@ -41,7 +41,7 @@ def define_flags() -> None:
     "tf1_checkpoint",
     None,
     "Checkpoint to convert to folders: a prefix such as exp/model.ckpt-1000, or a folder with one checkpoint or with "
-    "TensorFlow's file `checkpoint`, which names the latest; of TensorFlow 1, or of TensorFlow 2 from the Model Garden. "
+    "TensorFlow's file `checkpoint`, which names the latest; of TensorFlow 1, or the Model Garden's of TensorFlow 2. "
     "Or the folder of an encoder of TensorFlow Hub.",
   )
   flags.DEFINE_alias("checkpoint", "tf1_checkpoint")

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embedding, read_declared, read_modules
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, TranslatedFiles
 from bert_flow_tf.encoder.checkpoints.google import GoogleWeights
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
+from bert_flow_tf.encoder.checkpoints.keras_hub import is_preset, read_preset
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.model_garden import ModelGardenWeights, is_model_garden
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
@@ -141,6 +142,8 @@ def read_encoder(
     settings = fit.choose(settings, checksum)
     loaded = _with_activation(loaded, settings)
   given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+  if isinstance(loaded.files, TranslatedFiles):
+    given["vocab_file"] = None  # one of the files
   given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)
   tokenizer = load_tokenizer(loaded.files, loaded.name, given)
   tokenizer.check_ids(loaded.model.config.vocab_size)
@@ -165,13 +168,17 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
   if settings.hidden_act is not None:
     changes["hidden_act"] = settings.hidden_act
   declared = Declared()
+  declaring = source.files
   weights: HuggingFaceWeights | GoogleWeights | ModelGardenWeights
-  if source.checkpoint is None:
+  vocab_file = _given_file("vocab_file", settings.vocab_file)
+  if source.checkpoint is None and is_preset(source.files):
+    declared, files, weights = read_preset(source.files, vocab_file, changes)
+    declaring = files
+  elif source.checkpoint is None:
     declared, files = read_declared(source.files)
     weights = HuggingFaceWeights(files, changes)
   else:
     config_path = _given_file("bert_config_file", settings.bert_config_file)
-    vocab_file = _given_file("vocab_file", settings.vocab_file)
     if is_model_garden(source.checkpoint):
       weights = ModelGardenWeights(source.checkpoint, changes, config_path, vocab_file)
       files = weights.files
@@ -183,7 +190,7 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
   if source.kind is not STATIC:
     declared_in = None
     if declared.source:
-      declared_in = source.files
+      declared_in = declaring
     return LoadedModel(weights.transformer(), source.name, files, declared, declared_in, source.revision)
   length = STATIC_MAX_SEQ_LENGTH
   if declared.source:
@@ -218,6 +225,8 @@ def _check_settings(settings: EncoderSettings, source: Source) -> None:
   if source.kind is STATIC:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:
-    reason = "is no checkpoint that it could belong to"
-    useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason)
+    given = ["bert_config_file"]
+    if not is_preset(source.files):
+      given.append("vocab_file")
+    useless |= dict.fromkeys(given, "is no checkpoint that it could belong to")
   settings.check_useful(useless)

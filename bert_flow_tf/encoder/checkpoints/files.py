@@ -1,11 +1,12 @@
 """Folder of an encoder's files: each small file is read once, and checked where it enters."""
 
-import dataclasses
 import functools
 import hashlib
 import io
 import os
 import pathlib
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -35,22 +36,11 @@ SAVED_BY_TRANSFORMERS = "transformers_version"
 # Small files that are read for their checksums, and again for their values.
 _KEPT = (CONFIG, TOKENIZER_CONFIG, VOCAB_TXT)
 _SAVED_MODEL = "saved_model.pb"
+# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
+_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
+# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
+MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
 _LFS_POINTER = b"version https://git-lfs"
-
-
-@dataclasses.dataclass(frozen=True)
-class Vocabulary:
-  """The vocabulary in a folder without a config.json.
-
-  Attributes:
-    name: name of its file: word pieces, or NAME.model of SentencePiece.
-    architecture: the architecture of its encoder.
-    settings: settings of its tokenizer, as do_lower_case, under the keys of a tokenizer_config.json.
-  """
-
-  name: str
-  architecture: Architecture
-  settings: Json = dataclasses.field(default_factory=dict)
 
 
 class EncoderFiles:
@@ -58,11 +48,13 @@ class EncoderFiles:
 
   Attributes:
     folder: the folder.
-    vocabulary: the file that is the vocabulary, if no config.json decides it.
+    keras_hub: class and settings of KerasHub's tokenizer, whose ids are wanted; empty for other folders.
   """
 
-  def __init__(self, folder: pathlib.Path, vocabulary: Vocabulary | None = None) -> None:
-    self.folder, self.vocabulary = folder, vocabulary
+  keras_hub: Json = {}  # noqa: RUF012 (never changed)
+
+  def __init__(self, folder: pathlib.Path) -> None:
+    self.folder = folder
     self._contents: dict[str, bytes] = {}
     self._values: Json = {}
     self._parts: dict[pathlib.Path, EncoderFiles] = {}
@@ -70,6 +62,10 @@ class EncoderFiles:
   def has(self, name: str) -> bool:
     """Returns whether the folder has a file."""
     return name in self._contents or (self.folder / name).is_file()
+
+  def path(self, name: str) -> pathlib.Path:
+    """Returns the path of a file."""
+    return self.folder / name
 
   def part(self, path: str) -> "EncoderFiles":
     """Returns the files of a folder in this folder, as 1_Pooling; itself for ""."""
@@ -81,15 +77,15 @@ class EncoderFiles:
   def content(self, name: str) -> bytes:
     """Returns the content of a small file."""
     if name not in self._contents:
-      self._contents[name] = (self.folder / name).read_bytes()
+      self._contents[name] = self.path(name).read_bytes()
     return self._contents[name]
 
   def json(self, name: str, kind: type = dict, required: bool = False) -> Any:
     """Returns the content of a JSON file, a dict or a list; an empty one if it is missing and not `required`."""
     if name in self._values:
       return self._values[name]
-    path, values = self.folder / name, kind()
-    if required or path.exists():
+    path, values = self.path(name), kind()
+    if required or self.has(name) or path.exists():
       try:
         values = files.parse_json(self.content(name))
       except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
@@ -135,16 +131,17 @@ class EncoderFiles:
 
   @functools.cached_property
   def architecture(self) -> Architecture:
-    """The architecture of config.json, or of the vocabulary's encoder."""
-    if self.vocabulary is not None:
-      return self.vocabulary.architecture
+    """The architecture of config.json."""
     return architectures.check_model_type(self.folder / CONFIG, self.json(CONFIG).get("model_type"))
+
+  @property
+  def tokenizer_architecture(self) -> Architecture:
+    """The architecture whose tokenizer reads the vocabulary."""
+    return self.architecture
 
   @functools.cached_property
   def reads_vocab_txt(self) -> bool:
     """True if the vocabulary is a vocab.txt that is read as Google's; EncoderError for no vocabulary."""
-    if self.vocabulary is not None:
-      return not self.vocabulary.name.endswith(".model")
     if not self.has(CONFIG):
       return True
     for name in (CONFIG, TOKENIZER_CONFIG):
@@ -194,9 +191,59 @@ class EncoderFiles:
     return [path, *paths]
 
 
+class TranslatedFiles(EncoderFiles):
+  """Files of another format in the form of a Hugging Face folder: in memory, or files of other names.
+
+  Args:
+    folder: the folder of the other format.
+    contents: {name in a Hugging Face folder: content}.
+    paths: {name in a Hugging Face folder: path of the file that it is, or is made from}.
+    tokenizer_type: model_type whose tokenizer reads the vocabulary; None for the encoder's.
+    keras_hub: see `EncoderFiles`.
+  """
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    contents: Mapping[str, bytes],
+    paths: Mapping[str, pathlib.Path],
+    tokenizer_type: str | None = None,
+    keras_hub: Json | None = None,
+  ) -> None:
+    super().__init__(folder)
+    self._contents, self._paths, self._tokenizer_type = dict(contents), dict(paths), tokenizer_type
+    self.keras_hub = keras_hub or {}
+
+  def has(self, name: str) -> bool:
+    """See the base class."""
+    return name in self._contents or name in self._paths
+
+  def path(self, name: str) -> pathlib.Path:
+    """Returns the path of the file that a file is, or is made from."""
+    return self._paths.get(name, self.folder / name)
+
+  def part(self, path: str) -> EncoderFiles:
+    """See the base class."""
+    if not path:
+      return self
+    start = f"{path}/"
+    contents, paths = (
+      {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
+      for values in (self._contents, self._paths)
+    )
+    return TranslatedFiles(self.folder / path, contents, paths)
+
+  @property
+  def tokenizer_architecture(self) -> Architecture:
+    """See the base class."""
+    if self._tokenizer_type is None:
+      return self.architecture
+    return architectures.ARCHITECTURES[self._tokenizer_type]
+
+
 def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_share: float = 0.9) -> None:
   """Checks that a vocab.txt has at most `vocab_size` lines, and half as many; warns of less than `least_share`."""
-  path = encoder.folder / name
+  path = encoder.path(name)
   if not encoder.has(name):
     raise EncoderError(f"{path.parent}: no {name}; expected BERT's word pieces in this file, a line for each")
   count = sum(1 for _ in io.BytesIO(encoder.content(name)))
@@ -205,6 +252,36 @@ def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_sh
     raise EncoderError(f"{counted}; use the vocabulary of this model, or download it again")
   if count < least_share * vocab_size:
     logging.warning("%s: is it the whole vocabulary of this model?", counted)
+
+
+def capital_pieces(content: bytes) -> int:
+  """Returns how many pieces of a vocab.txt have capital letters; the vocabulary of an uncased model has none."""
+  pieces = re.split("\r\n?|\n", content.decode("utf-8", "replace"))
+  return sum(1 for piece in pieces if _CAPITAL.match(piece))
+
+
+def lower_case_of_google(vocab_file: str | os.PathLike, content: bytes | None = None) -> bool:
+  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason."""
+  # The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
+  # capital letters decide: the vocabulary of an uncased model has none outside brackets.
+  vocab_file = pathlib.Path(vocab_file)
+  name = vocab_file.resolve().parent.name.lower()
+  capitals = capital_pieces(content or vocab_file.read_bytes())
+  pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
+  if "cased" not in name:
+    log_letter_case(vocab_file.parent, not capitals, f"as {pieces}")
+    return not capitals
+  lower = "uncased" in name
+  reason = f"by the name '{name}'"
+  if lower == bool(capitals):
+    reason += f" (though {pieces})"
+  log_letter_case(vocab_file.parent, lower, reason)
+  return lower
+
+
+def log_letter_case(folder: pathlib.Path, lower: bool, reason: str) -> None:
+  """Logs a letter case that no file declares, and why it is taken."""
+  logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
 
 
 def failure(path: pathlib.Path, error: BaseException) -> str:

@@ -10,6 +10,7 @@ executed: a SavedModel's weights are those of the checkpoint in it.
 
 import collections
 import functools
+import json
 import math
 import pathlib
 import re
@@ -20,7 +21,6 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.encoder.checkpoints import files, model_garden_config
-from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
@@ -32,6 +32,7 @@ from bert_flow_tf.io.files import Json
 _ALBERT = "albert"
 # Its word embeddings are narrower than its hidden states, as a BertEncoder's with an embedding_width.
 _NARROW = "electra"
+_SENTENCE_PIECE = "spiece.model"
 _WORDS, _POSITIONS, _TYPES, _NORM, _PROJECTION, _POOLER = _PARTS = (
   "words",
   "positions",
@@ -136,17 +137,14 @@ class ModelGardenWeights:
     self._has_pooler = bool(architecture.pooler) and _Place(None, _POOLER, "kernel") in found.keys
     self._shapes = shapes_of(self._config, self._has_pooler)
     self.keys = self._find_all(found)
-    tokenizer: Json = {}
-    if is_saved_model:
-      # The limit of the Hub's preprocessing, which is a program of its own.
-      tokenizer["max_input_chars_per_word"] = 100
-      if _LOWER_CASE in self.checkpoint.shapes:
-        tokenizer["do_lower_case"] = bool(self.checkpoint.read(_LOWER_CASE))
     if vocab_path is None:
       vocab_path = _find_vocabulary(folder / "assets" if is_saved_model else folder, architecture.vocabularies)
-    self.files = EncoderFiles(vocab_path.parent, files.Vocabulary(vocab_path.name, architecture, tokenizer))
-    if self.files.reads_vocab_txt:
-      files.check_vocabulary(self.files, vocab_path.name, self._config.vocab_size, least_share=1.0)
+    lower = None
+    if is_saved_model and _LOWER_CASE in self.checkpoint.shapes:
+      lower = bool(self.checkpoint.read(_LOWER_CASE))
+    self.files = _translate(self._config, vocab_path, lower, is_saved_model)
+    if self.files.has(files.VOCAB_TXT):
+      files.check_vocabulary(self.files, files.VOCAB_TXT, self._config.vocab_size, least_share=1.0)
 
   def transformer(self) -> Transformer:
     """Returns the transformer."""
@@ -264,9 +262,29 @@ def _open_saved_model(folder):
   return checkpoint
 
 
+def _translate(config, vocab_path, lower, is_saved_model):
+  """Returns configuration, vocabulary and letter case in the form of a Hugging Face folder."""
+  tokenizer: Json = {}
+  if lower is not None:
+    tokenizer["do_lower_case"] = lower
+  name, tokenizer_type = _SENTENCE_PIECE, None
+  if vocab_path.suffix != ".model":
+    name = files.VOCAB_TXT
+    if config.values["model_type"] == _ALBERT:
+      tokenizer_type = _NARROW  # ALBERT's own reads files of SentencePiece alone
+    tokenizer.setdefault("do_lower_case", files.lower_case_of_google(vocab_path))
+    # The Hub's preprocessing, which is a program of its own, has another limit than Google's.
+    tokenizer["max_input_chars_per_word"] = files.MAX_OF_GOOGLE
+    if is_saved_model:
+      tokenizer["max_input_chars_per_word"] = files.MAX_INPUT_CHARS_PER_WORD
+  contents = {files.CONFIG: config.values, files.TOKENIZER_CONFIG: tokenizer}
+  encoded = {path: json.dumps(values).encode() for path, values in contents.items()}
+  return files.TranslatedFiles(vocab_path.parent, encoded, {name: vocab_path}, tokenizer_type)
+
+
 def _find_vocabulary(folder: pathlib.Path, readable: Any) -> pathlib.Path:
   """Returns the path of the vocabulary in a folder: vocab.txt, else the only file of word pieces or SentencePiece."""
-  pattern = "*.model" if "spiece.model" in readable else "*vocab*.txt"
+  pattern = "*.model" if _SENTENCE_PIECE in readable else "*vocab*.txt"
   names = [folder / files.VOCAB_TXT, *sorted(folder.glob(pattern))]
   found = [path for path in names if path.is_file()]
   if not found:

@@ -13,7 +13,6 @@ from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend, read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
-from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
 from bert_flow_tf.io.files import Json
 
@@ -50,14 +49,10 @@ def load_tokenizer(
   if not isinstance(folder, EncoderFiles):
     files = EncoderFiles(pathlib.Path(folder))
   tokenizer: SentenceTokenizer
-  is_given = overrides.get("vocab_file") is not None and files.vocabulary is None
-  if not is_given and not files.reads_vocab_txt:
+  if overrides.get("vocab_file") is None and not files.reads_vocab_txt:
     tokenizer = FolderTokenizer.of_files(files, overrides)
   else:
     tokenizer = SentenceTokenizer.from_vocab_txt(files, name, overrides)
-    if files.vocabulary is not None and files.architecture is not ARCHITECTURES[BERT]:
-      # Only a BERT's folder is saved with a vocab.txt that is read with the settings of this tokenizer.
-      tokenizer = FolderTokenizer(tokenizer.backend, tokenizer.specials, tokenizer.vocab_file)
   tokenizer.prompt = overrides.get("prompt") or ""
   return tokenizer
 
@@ -106,19 +101,20 @@ class FolderTokenizer(SentenceTokenizer):
   def of_files(cls, files: EncoderFiles, overrides: Json) -> "FolderTokenizer":
     """Loads the tokenizer of a folder with a config.json; `overrides` replaces settings of its files."""
     config = _config(files)
-    path = _find(files)
+    name = _find(files)
+    path = files.path(name)
     try:
-      if path.name == "tokenizer.json":
+      if name == "tokenizer.json":
         backend = tokenizers.Tokenizer.from_file(str(path))
       else:
-        backend = read_vocabulary(path, files.architecture, config)
+        backend = read_vocabulary(name, files, config)
       check_backend(backend)
     except Exception as error:  # tokenizers raises Exception, conversions raise errors of many classes
       raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); download it again") from error
     specials = {}
-    for key, default in files.architecture.specials.items():
+    for key, default in files.tokenizer_architecture.specials.items():
       specials[key] = config.get(key) or default
-    if path.name != "tokenizer.json":  # which has them itself
+    if name != "tokenizer.json":  # which has them itself
       add_tokens(backend, read_added_tokens(files), specials, path)
     _set_normalizer(backend, config, overrides, path)
     return cls(backend, specials, path)
@@ -155,14 +151,12 @@ class FolderTokenizer(SentenceTokenizer):
 
 
 def _find(files):
-  """Returns the path of the first file that a tokenizer of the architecture reads."""
-  if files.vocabulary is not None:
-    return files.folder / files.vocabulary.name
-  readable = files.architecture.vocabularies
+  """Returns the name of the first file that a tokenizer of the architecture reads."""
+  readable = files.tokenizer_architecture.vocabularies
   available = [name for name in VOCABULARIES if files.has(name)]
   for name in available:
     if name in readable:
-      return files.folder / name
+      return name
   expected = " or ".join(name for name in VOCABULARIES if name in readable)
   raise EncoderError(
     f"{files.folder}: {available[0]} is no vocabulary of a {files.architecture.name}; expected {expected}"
