@@ -359,5 +359,5 @@ def test_convert(tmp_path):
 def test_a_fine_tuning_starts_from_it(tmp_path):
   """Such a checkpoint has no flow and no classifier of the original, whose variables keep their values."""
   folder = garden_files.write_checkpoint(tmp_path, random_bert())
-  classifier = Classifier.initial(8, 3, 0)
+  classifier = Classifier.initial(8, ["yes", "no"])
   assert restore(str(folder / "bert_model.ckpt"), None, classifier) == {"classifier": (0, 1)}
