@@ -41,8 +41,8 @@ def define_flags() -> None:
     "tf1_checkpoint",
     None,
     "Checkpoint to convert to folders: a prefix such as exp/model.ckpt-1000, or a folder with one checkpoint or with "
-    "TensorFlow's file `checkpoint`, which names the latest; of TensorFlow 1, or the Model Garden's of TensorFlow 2. "
-    "Or the folder of an encoder of TensorFlow Hub.",
+    "TensorFlow's file `checkpoint`, which names the latest; TensorFlow 1's, or TensorFlow 2's of the Model Garden. Or "
+    "the folder of an encoder of TensorFlow Hub.",
   )
   flags.DEFINE_alias("checkpoint", "tf1_checkpoint")
   flags.DEFINE_string("bert_config_file", None, "Its bert_config.json; default: the one in the checkpoint's folder.")

@@ -43,6 +43,7 @@ NOT_RUN = (
   ("docs/static.md", "static:minishlab", "needs a download; tests/encoder/other/static_model_test.py writes folders"),
   ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
   ("docs/tables.md", "saved_model:", "as above"),
+  ("docs/encoders.md", "hub/pair", "a pair of TensorFlow Hub: tests/encoder/checkpoints/model_garden_test.py runs it"),
   ("docs/retrieval.md", "retrieval_tables|--beir=", "minutes; tests/tools/retrieval_tables_test.py has its parts"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )

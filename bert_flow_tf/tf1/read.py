@@ -113,13 +113,13 @@ def _write_encoder(settings: EncoderSettings, output_path: pathlib.Path, do_lowe
     written = SentenceEncoder.load(EncoderSettings.of(str(writing / ENCODER)))
     if written.weights_checksum != encoder.weights_checksum:
       raise EncoderError(f"{encoder.name}: its weights changed in the conversion; please report this bug")
-    given = (settings.bert_config_file, settings.vocab_file)
-    weights = ModelGardenWeights(settings.encoder_name, {}, *(path and pathlib.Path(path) for path in given))
+    config_path, vocab_path = [path and pathlib.Path(path) for path in (settings.bert_config_file, settings.vocab_file)]
+    weights = ModelGardenWeights(settings.encoder_name, {}, config_path or None, vocab_path or None)
     left_out = {key: _NOT_OF_ENCODER for key in sorted(set(weights.checkpoint.shapes) - set(weights.keys.values()))}
-    variables = {ENCODER: sorted(weights.keys.values()), _LEFT_OUT: left_out}
+    names = {ENCODER: sorted(weights.keys.values()), FLOW: [], CLASSIFIER: []}
+    variables = {ENCODER: names[ENCODER], _LEFT_OUT: left_out}
     content = {"checkpoint": weights.checkpoint.prefix, "variables": variables}
     write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
-  names = {ENCODER: variables[ENCODER], FLOW: [], CLASSIFIER: []}
   return _describe(weights.checkpoint, names, left_out, output_path, encoder.tokenizer.do_lower_case)
 
 

@@ -121,8 +121,9 @@ class EncoderFiles:
       saved = [path.parent for path in sorted(self.folder.glob(f"*/{_SAVED_MODEL}"))]
       if saved:
         names = ", ".join(folder.name for folder in saved)
-        expected = f"an encoder of TensorFlow Hub in it is named by its own folder ({names}), and a SavedModel that "
-        expected += f"takes texts is named saved_model:{saved[-1]}"
+        place = saved[0] if len(saved) == 1 else "FOLDER"
+        expected = f"name an encoder of TensorFlow Hub by its own folder ({names}); one that takes texts is "
+        expected += f"saved_model:{place}"
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = self.without_checksums(CONFIG)

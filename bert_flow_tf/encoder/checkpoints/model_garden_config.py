@@ -77,7 +77,7 @@ class DeclaredConfig:
     return values
 
 
-def read(folder: pathlib.Path, given: pathlib.Path | None, is_saved_model: bool) -> DeclaredConfig:
+def read_declared_config(folder: pathlib.Path, given: pathlib.Path | None, is_saved_model: bool) -> DeclaredConfig:
   """Returns what the given file or the first one in a folder declares."""
   params = folder / PARAMS
   if given is not None and given.suffix in (".yaml", ".yml"):

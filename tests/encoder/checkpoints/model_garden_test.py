@@ -12,9 +12,13 @@ from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, make_transformer, name_of_path, shapes_of
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.tf1.read import write_folders
+from bert_flow_tf.tf1.training import restore
+from bert_flow_tf.training.siamese.objectives import Classifier
 from tests.encoder import tiny
 from tests.encoder.checkpoints import garden_files, tf1_files
 from tests.encoder.tiny import IDS, MASK
+from tests.pages import read_blocks
 from tests.testing import rejected, shared
 
 CONFIG = {**tiny.CONFIG, "hidden_act": "gelu_new"}
@@ -94,6 +98,20 @@ def test_golden_pair_from_texts():
   np.testing.assert_allclose(encoder.encode(texts, max_seq_length=length), expected, atol=1e-5)
   of_text = SentenceModel(encoder, max_seq_length=length).as_function()
   np.testing.assert_allclose(of_text(tf.constant(texts)), expected, atol=1e-5)
+
+
+def test_the_pages_pair(tmp_path, monkeypatch):
+  """docs/encoders.md: a preprocessing and an encoder, as one SavedModel, equal the encoder that is read as a BERT."""
+  pytest.importorskip("tensorflow_text")
+  (code,) = [block.text for block in read_blocks("docs/encoders.md") if "class Pair" in block.text]
+  (tmp_path / "hub").mkdir()
+  for part in ("preprocessing", "encoder"):
+    (tmp_path / "hub" / part).symlink_to(shared(f"golden_tf/hub/{part}"))
+  monkeypatch.chdir(tmp_path)
+  exec(code, {})
+  pair = SentenceModel.from_pretrained("saved_model:hub/pair")
+  model = SentenceModel.from_pretrained("hub/encoder")
+  np.testing.assert_allclose(pair.encode(TEXTS), model.encode(TEXTS), atol=1e-5)
 
 
 def test_hidden_states_equal_numpys(tmp_path):
@@ -319,3 +337,27 @@ def test_albert_without_a_number_of_blocks(tmp_path):
     SentenceEncoder.from_pretrained(str(folder))
   with rejected(ConfigError, "bert_config_file"):
     SentenceEncoder.from_pretrained(str(folder), bert_config_file=str(tmp_path / "absent"))
+
+
+def test_convert(tmp_path):
+  """The folder of a converted checkpoint or SavedModel is the same encoder, and conversion.json lists the rest."""
+  bert, step = random_bert(), tf.Variable(1)
+  folders = {
+    "checkpoint": garden_files.write_checkpoint(tmp_path / "checkpoint", bert, step=step),
+    "hub": garden_files.write_saved_model(tmp_path / "hub", bert),
+  }
+  left_out = {"checkpoint": "step", "hub": "do_lower_case"}
+  for name, folder in folders.items():
+    lines = write_folders(str(folder), str(tmp_path / "out" / name))
+    encoder = check_equal(tmp_path / "out" / name / "encoder", bert)
+    assert not encoder.identity("avg").differences(SentenceEncoder.from_pretrained(str(folder)).identity("avg"))
+    variables = json.loads((tmp_path / "out" / name / "conversion.json").read_text())["variables"]
+    assert len(variables["encoder"]) == len(bert.weights) and "encoder" in lines[1]
+    assert any(key.startswith(left_out[name]) for key in variables["left_out"])
+
+
+def test_a_fine_tuning_starts_from_it(tmp_path):
+  """Such a checkpoint has no flow and no classifier of the original, whose variables keep their values."""
+  folder = garden_files.write_checkpoint(tmp_path, random_bert())
+  classifier = Classifier.initial(8, ["yes", "no"])
+  assert restore(str(folder / "bert_model.ckpt"), None, classifier) == {"classifier": (0, 1)}
