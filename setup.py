@@ -28,6 +28,8 @@ INSTALL_REQUIRES = [
   "safetensors>=0.4.3,<1",
   "tokenizers>=0.21",
   "huggingface_hub>=0.30",
+  # The params.yaml of a Model Garden; huggingface_hub needs it, too.
+  "pyyaml>=5.1,<7",
   "requests>=2.21,<3",
   # Input and output of run_embed on object stores.
   "fsspec>=2024.2",

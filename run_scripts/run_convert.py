@@ -1,6 +1,6 @@
-"""Converts TensorFlow 1 checkpoints, Google's and the original BERT-flow's, to folders and back.
+"""Converts TensorFlow's checkpoints, Google's and the original BERT-flow's, to folders and back.
 
-bert-flow convert --tf1_checkpoint=exp/model.ckpt-1000 --output=FOLDER
+bert-flow convert --checkpoint=exp/model.ckpt-1000 --output=FOLDER
 bert-flow convert --model=FOLDER/encoder --flow_folder=FOLDER/flow --output=BACK/model.ckpt-1000
 """
 
@@ -41,8 +41,10 @@ def define_flags() -> None:
     "tf1_checkpoint",
     None,
     "Checkpoint to convert to folders: a prefix such as exp/model.ckpt-1000, or a folder with one checkpoint or with "
-    "TensorFlow's file `checkpoint`, which names the latest.",
+    "TensorFlow's file `checkpoint`, which names the latest; TensorFlow 1's, or TensorFlow 2's of the Model Garden. Or "
+    "the folder of an encoder of TensorFlow Hub.",
   )
+  flags.DEFINE_alias("checkpoint", "tf1_checkpoint")
   flags.DEFINE_string("bert_config_file", None, "Its bert_config.json; default: the one in the checkpoint's folder.")
   flags.DEFINE_string("vocab_file", None, "Its vocab.txt; default: the one in the checkpoint's folder.")
   flags.DEFINE_boolean(

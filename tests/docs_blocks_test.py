@@ -49,6 +49,7 @@ NOT_RUN = (
     "retrieval_tables|--beir=|model2vec",
     "minutes; tests/tools/retrieval_tables_test.py has its parts",
   ),
+  ("docs/encoders.md", "hub/pair", "a pair of TensorFlow Hub: tests/encoder/checkpoints/model_garden_test.py runs it"),
   ("docs/tables.md", "--table=all", "hours; the tables are run by themselves"),
 )
 # {page: {pattern: the text that a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.

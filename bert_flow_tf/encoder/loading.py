@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embedding, read_declared, read_modules
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, TranslatedFiles
 from bert_flow_tf.encoder.checkpoints.google import GoogleWeights
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
+from bert_flow_tf.encoder.checkpoints.keras_hub import is_preset, read_preset
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
+from bert_flow_tf.encoder.checkpoints.model_garden import ModelGardenWeights, is_model_garden
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
 from bert_flow_tf.encoder.kinds import STATIC, split_name, without_transformer
@@ -140,6 +142,8 @@ def read_encoder(
     settings = fit.choose(settings, checksum)
     loaded = _with_activation(loaded, settings)
   given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
+  if isinstance(loaded.files, TranslatedFiles):
+    given["vocab_file"] = None  # one of the files
   given["prompt"] = loaded.declared.choose_prompt(settings.prompt, loaded.name)
   tokenizer = load_tokenizer(loaded.files, loaded.name, given)
   tokenizer.check_ids(loaded.model.config.vocab_size)
@@ -164,23 +168,29 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
   if settings.hidden_act is not None:
     changes["hidden_act"] = settings.hidden_act
   declared = Declared()
-  weights: HuggingFaceWeights | GoogleWeights
-  if source.checkpoint is None:
+  declaring = source.files
+  weights: HuggingFaceWeights | GoogleWeights | ModelGardenWeights
+  vocab_file = _given_file("vocab_file", settings.vocab_file)
+  if source.checkpoint is None and is_preset(source.files):
+    declared, files, weights = read_preset(source.files, vocab_file, changes)
+    declaring = files
+  elif source.checkpoint is None:
     declared, files = read_declared(source.files)
     weights = HuggingFaceWeights(files, changes)
   else:
-    config_path = google.config_file(source.folder)
-    if settings.bert_config_file:
-      config_path = _given_file("bert_config_file", settings.bert_config_file)
-    vocab_file = source.folder / "vocab.txt"
-    if settings.vocab_file is not None:
-      vocab_file = _given_file("vocab_file", settings.vocab_file)
-    files = EncoderFiles(vocab_file.parent)
-    weights = GoogleWeights(config_path, files, vocab_file.name, source.checkpoint, changes)
+    config_path = _given_file("bert_config_file", settings.bert_config_file)
+    if is_model_garden(source.checkpoint):
+      weights = ModelGardenWeights(source.checkpoint, changes, config_path, vocab_file)
+      files = weights.files
+    else:
+      vocab_file = vocab_file or source.folder / "vocab.txt"
+      files = EncoderFiles(vocab_file.parent)
+      config_path = config_path or google.config_file(source.folder)
+      weights = GoogleWeights(config_path, files, vocab_file.name, source.checkpoint, changes)
   if source.kind is not STATIC:
     declared_in = None
     if declared.source:
-      declared_in = source.files
+      declared_in = declaring
     return LoadedModel(weights.transformer(), source.name, files, declared, declared_in, source.revision)
   length = STATIC_MAX_SEQ_LENGTH
   if declared.source:
@@ -200,7 +210,9 @@ def _with_activation(loaded, settings):
 
 
 def _given_file(argument, value):
-  """Returns the path of a file that the user named."""
+  """Returns the path of a file that the user named; None for none."""
+  if not value:
+    return None
   path = pathlib.Path(os.path.expanduser(value))
   if not path.is_file():
     raise ConfigError(f"{argument}={value}: no such file", argument)
@@ -213,6 +225,8 @@ def _check_settings(settings: EncoderSettings, source: Source) -> None:
   if source.kind is STATIC:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:
-    reason = "is no TensorFlow 1 checkpoint that it could belong to"
-    useless |= dict.fromkeys(("bert_config_file", "vocab_file"), reason)
+    given = ["bert_config_file"]
+    if not is_preset(source.files):
+      given.append("vocab_file")
+    useless |= dict.fromkeys(given, "is no checkpoint that it could belong to")
   settings.check_useful(useless)

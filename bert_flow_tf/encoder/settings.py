@@ -58,8 +58,9 @@ class EncoderSettings(Settings):
 
   model: str = setting(
     "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face or Google (TF1) folder "
-    "(bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
+    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face, Google (TF1), "
+    "Model Garden (TF2) or TensorFlow Hub folder (bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, "
+    "albert, modernbert or deberta-v2); "
     f"{kinds.HELP}.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name

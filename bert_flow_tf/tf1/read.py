@@ -1,4 +1,4 @@
-"""Converts a checkpoint of TensorFlow 1 into folders of this package."""
+"""Converts a checkpoint of TensorFlow 1, or an encoder of the Model Garden, into folders of this package."""
 
 import collections
 import json
@@ -15,7 +15,8 @@ from bert_flow_tf.calibration.step import output_dim
 from bert_flow_tf.calibration.step_list import read_steps
 from bert_flow_tf.data.semeval import LABELS
 from bert_flow_tf.encoder.checkpoints import google, tf1_names
-from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
+from bert_flow_tf.encoder.checkpoints.model_garden import ModelGardenWeights, is_model_garden
+from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -27,6 +28,7 @@ from bert_flow_tf.training.siamese.objectives import Classifier
 
 ENCODER, FLOW, CLASSIFIER, RECORD = "encoder", "flow", "classifier", "conversion.json"
 _LEFT_OUT = "left_out"
+_NOT_OF_ENCODER = "heads, optimizer and counters"
 
 
 def write_folders(
@@ -50,7 +52,17 @@ def write_folders(
       argument="output_dir",
     )
   with naming("tf1_checkpoint"):
-    checkpoint = Tf1Checkpoint(find_prefix(tf1_checkpoint))
+    path = os.path.abspath(os.path.expanduser(tf1_checkpoint))
+    if is_model_garden(path):
+      settings = EncoderSettings.of(
+        path,
+        bert_config_file=bert_config_file,
+        vocab_file=vocab_file,
+        hidden_act=hidden_act,
+        max_input_chars_per_word=max_input_chars_per_word,
+      )
+      return _write_encoder(settings, output_path, do_lower_case)
+    checkpoint = Checkpoint(find_prefix(path))
   # The original writes no configuration: it stands where the training began, or next to the checkpoint.
   folder = pathlib.Path(checkpoint.prefix).parent
   config_path = _file("bert_config_file", bert_config_file, google.config_file(folder))
@@ -93,6 +105,24 @@ def write_folders(
   return lines
 
 
+def _write_encoder(settings: EncoderSettings, output_path: pathlib.Path, do_lower_case: bool | None) -> list[str]:
+  """Writes the folder of an encoder of the Model Garden, compared bit by bit; returns lines about it."""
+  encoder = SentenceEncoder.load(settings, do_lower_case=do_lower_case)
+  with replaced_folder(output_path) as writing:
+    save_encoder(encoder, writing / ENCODER)
+    written = SentenceEncoder.load(EncoderSettings.of(str(writing / ENCODER)))
+    if written.weights_checksum != encoder.weights_checksum:
+      raise EncoderError(f"{encoder.name}: its weights changed in the conversion; please report this bug")
+    config_path, vocab_path = [path and pathlib.Path(path) for path in (settings.bert_config_file, settings.vocab_file)]
+    weights = ModelGardenWeights(settings.encoder_name, {}, config_path or None, vocab_path or None)
+    left_out = {key: _NOT_OF_ENCODER for key in sorted(set(weights.checkpoint.shapes) - set(weights.keys.values()))}
+    names = {ENCODER: sorted(weights.keys.values()), FLOW: [], CLASSIFIER: []}
+    variables = {ENCODER: names[ENCODER], _LEFT_OUT: left_out}
+    content = {"checkpoint": weights.checkpoint.prefix, "variables": variables}
+    write_text(writing / RECORD, json.dumps(content, indent=2) + "\n")
+  return _describe(weights.checkpoint, names, left_out, output_path, encoder.tokenizer.do_lower_case)
+
+
 def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Path:
   """Returns the path of an argument, or the default."""
   path = pathlib.Path(value or default)
@@ -103,7 +133,7 @@ def _file(argument: str, value: str | None, default: pathlib.Path) -> pathlib.Pa
   return path
 
 
-def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, list[str]], dict[str, str]]:
+def _sorted_names(checkpoint: Checkpoint, config: dict) -> tuple[dict[str, list[str]], dict[str, str]]:
   """Returns {part: sorted names}, and {name: kind} of variables that are left out, by the bert_config.json."""
   shapes = checkpoint.shapes
   names: dict[str, list[str]] = {ENCODER: [], FLOW: [], CLASSIFIER: []}
@@ -126,7 +156,7 @@ def _sorted_names(checkpoint: Tf1Checkpoint, config: dict) -> tuple[dict[str, li
   return names, left_out
 
 
-def _fitted(checkpoint: Tf1Checkpoint, names: Mapping[str, list[str]]) -> dict[str, FlowCalibration | Classifier]:
+def _fitted(checkpoint: Checkpoint, names: Mapping[str, list[str]]) -> dict[str, FlowCalibration | Classifier]:
   """Returns the `FlowCalibration` "flow" and the `Classifier` "classifier", if the checkpoint has them."""
   arrays = {}
   for name in names[FLOW] + names[CLASSIFIER]:
@@ -160,7 +190,7 @@ def _read_back(names: Mapping[str, list[str]], encoder: SentenceEncoder, folder:
 
 
 def _describe(
-  checkpoint: Tf1Checkpoint,
+  checkpoint: Checkpoint,
   names: Mapping[str, list[str]],
   left_out: Mapping[str, str],
   folder: pathlib.Path,

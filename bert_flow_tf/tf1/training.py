@@ -67,7 +67,7 @@ def _delete(prefix):
 
 def restore(prefix: str, flow: Glow | None, classifier: Classifier | None) -> dict[str, tuple[int, int]]:
   """Sets the variables of flow and classifier that are in a checkpoint; returns {part: (restored, all)}."""
-  reader = tf1.Tf1Checkpoint(prefix)
+  reader = tf1.Checkpoint(prefix)
   restored = {}
   if flow is not None:
     restored["flow"] = _restore_flow(reader, flow)
@@ -99,7 +99,7 @@ def _restore_flow(reader, flow):
   return len(saved), len(variables)
 
 
-def _read(reader: tf1.Tf1Checkpoint, name: str, shape: tuple[int, ...]) -> np.ndarray:
+def _read(reader: tf1.Checkpoint, name: str, shape: tuple[int, ...]) -> np.ndarray:
   if reader.shapes[name] != tuple(shape):
     raise ConfigError(
       f"init_checkpoint: {reader.prefix} has {name} of shape {list(reader.shapes[name])}, expected {list(shape)}; give "

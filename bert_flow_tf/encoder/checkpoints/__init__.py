@@ -8,6 +8,7 @@ Files, in the order in which to read them:
     loaded_model   a model, with the files that it came from
     hugging_face   weights of safetensors and HDF5 files
     google         Google's folders of a TensorFlow 1 checkpoint
-    tf1            checkpoints of TensorFlow 1
-    tf1_names      BERT's variables under their names in these checkpoints
+    tf1            checkpoints of TensorFlow 1 and 2
+    tf1_names      BERT's variables under their names in TensorFlow 1's
+    model_garden   encoders of the Model Garden and of TensorFlow Hub; model_garden_names, model_garden_config
 """

@@ -127,7 +127,7 @@ class Declared:
 
 def read_declared(files: EncoderFiles) -> tuple[Declared, EncoderFiles]:
   """Returns a folder's declaration, and BERT's files: `files`, or the files of a part, such as 0_Transformer."""
-  path, modules = files.folder / _MODULES, read_modules(files)
+  path, modules = files.path(_MODULES), read_modules(files)
   if not modules:
     return Declared(), files
   first, transformer = modules[0]
@@ -161,7 +161,7 @@ def read_modules(files: EncoderFiles) -> list[tuple[str, EncoderFiles]]:
   except (AttributeError, KeyError, TypeError):
     modules = []
   if not modules:
-    path = files.folder / _MODULES
+    path = files.path(_MODULES)
     raise EncoderError(f"{path}: expected a list of modules, each with type and path; download it again")
   return modules
 
@@ -169,7 +169,10 @@ def read_modules(files: EncoderFiles) -> list[tuple[str, EncoderFiles]]:
 def declaration(files: EncoderFiles) -> dict[str, bytes]:
   """Returns {name: content} of the declarations of a folder of sentence-transformers, for a folder with one encoder."""
   # The Transformer has no folder of its own there.
-  contents, modules = {}, []
+  contents: dict[str, bytes] = {}
+  modules: list[Json] = []
+  if not read_modules(files):
+    return contents
   for number, (kind, part) in enumerate(read_modules(files)):
     module = {**files.json(_MODULES, list)[number], "path": ""}
     if number:
@@ -199,7 +202,7 @@ def _declared_pooling(files):
 
   The sentence_embedding_type and "", or the default and the unsupported part; and whether it reads a prompt's tokens.
   """
-  path, values = files.folder / CONFIG, files.json(CONFIG, required=True)
+  path, values = files.path(CONFIG), files.json(CONFIG, required=True)
   # Newer versions name the modes; the others have a flag for each.
   modes = values.get("pooling_mode") or []
   if isinstance(modes, str):
@@ -219,7 +222,7 @@ def _declared_pooling(files):
 
 def declared_of_model(files: EncoderFiles) -> Json:
   """Returns the prompts and the truncate_dim of a config_sentence_transformers.json as fields of `Declared`."""
-  path, values = files.folder / _MODEL, files.json(_MODEL)
+  path, values = files.path(_MODEL), files.json(_MODEL)
   prompts, default = values.get("prompts") or {}, values.get("default_prompt_name")
   texts = {}
   if isinstance(prompts, dict):
@@ -240,7 +243,7 @@ def declared_of_model(files: EncoderFiles) -> Json:
 def _with_transformer(declared, files):
   """Returns a declaration with the length and the letter case that the folder of a Transformer declares."""
   for name in _TRANSFORMERS:
-    path, values = files.folder / name, files.json(name)
+    path, values = files.path(name), files.json(name)
     if values:
       break
   for key, supported in _SUPPORTED.items():
@@ -261,7 +264,7 @@ def _length(files, path, length):
   key = "max_seq_length"
   if length is None:
     # sentence-transformers 6 saves the limit as transformers does. Without a limit, the positions are the limit.
-    key, path = "model_max_length", files.folder / TOKENIZER_CONFIG
+    key, path = "model_max_length", files.path(TOKENIZER_CONFIG)
     length = files.json(TOKENIZER_CONFIG).get(key)
     if length is None:
       length = _UNLIMITED

@@ -5,6 +5,8 @@ import hashlib
 import io
 import os
 import pathlib
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -33,6 +35,11 @@ _PYTORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAVED_BY_TRANSFORMERS = "transformers_version"
 # Small files that are read for their checksums, and again for their values.
 _KEPT = (CONFIG, TOKENIZER_CONFIG, VOCAB_TXT)
+_SAVED_MODEL = "saved_model.pb"
+# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
+_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
+# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
+MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -41,7 +48,10 @@ class EncoderFiles:
 
   Attributes:
     folder: the folder.
+    keras_hub: class and settings of KerasHub's tokenizer, whose ids are wanted; empty for other folders.
   """
+
+  keras_hub: Json = {}  # noqa: RUF012 (never changed)
 
   def __init__(self, folder: pathlib.Path) -> None:
     self.folder = folder
@@ -53,6 +63,10 @@ class EncoderFiles:
     """Returns whether the folder has a file."""
     return name in self._contents or (self.folder / name).is_file()
 
+  def path(self, name: str) -> pathlib.Path:
+    """Returns the path of a file."""
+    return self.folder / name
+
   def part(self, path: str) -> "EncoderFiles":
     """Returns the files of a folder in this folder, as 1_Pooling; itself for ""."""
     folder = self.folder / path
@@ -63,15 +77,15 @@ class EncoderFiles:
   def content(self, name: str) -> bytes:
     """Returns the content of a small file."""
     if name not in self._contents:
-      self._contents[name] = (self.folder / name).read_bytes()
+      self._contents[name] = self.path(name).read_bytes()
     return self._contents[name]
 
   def json(self, name: str, kind: type = dict, required: bool = False) -> Any:
     """Returns the content of a JSON file, a dict or a list; an empty one if it is missing and not `required`."""
     if name in self._values:
       return self._values[name]
-    path, values = self.folder / name, kind()
-    if required or path.exists():
+    path, values = self.path(name), kind()
+    if required or self.has(name) or path.exists():
       try:
         values = files.parse_json(self.content(name))
       except (OSError, ValueError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
@@ -104,9 +118,12 @@ class EncoderFiles:
     """The checked content of config.json, without checksums, which are compared with the files."""
     if not self.has(CONFIG):
       expected = "expected Hugging Face's or Google's folder of a BERT"
-      saved = [*self.folder.glob("saved_model.pb"), *sorted(self.folder.glob("*/saved_model.pb"))]
+      saved = [path.parent for path in sorted(self.folder.glob(f"*/{_SAVED_MODEL}"))]
       if saved:
-        expected = f"a SavedModel is named saved_model:{saved[-1].parent}"
+        names = ", ".join(folder.name for folder in saved)
+        place = saved[0] if len(saved) == 1 else "FOLDER"
+        expected = f"name an encoder of TensorFlow Hub by its own folder ({names}); one that takes texts is "
+        expected += f"saved_model:{place}"
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = self.without_checksums(CONFIG)
@@ -117,6 +134,11 @@ class EncoderFiles:
   def architecture(self) -> Architecture:
     """The architecture of config.json."""
     return architectures.check_model_type(self.folder / CONFIG, self.json(CONFIG).get("model_type"))
+
+  @property
+  def tokenizer_architecture(self) -> Architecture:
+    """The architecture whose tokenizer reads the vocabulary."""
+    return self.architecture
 
   @functools.cached_property
   def reads_vocab_txt(self) -> bool:
@@ -170,9 +192,59 @@ class EncoderFiles:
     return [path, *paths]
 
 
+class TranslatedFiles(EncoderFiles):
+  """Files of another format in the form of a Hugging Face folder: in memory, or files of other names.
+
+  Args:
+    folder: the folder of the other format.
+    contents: {name in a Hugging Face folder: content}.
+    paths: {name in a Hugging Face folder: path of the file that it is, or is made from}.
+    tokenizer_type: model_type whose tokenizer reads the vocabulary; None for the encoder's.
+    keras_hub: see `EncoderFiles`.
+  """
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    contents: Mapping[str, bytes],
+    paths: Mapping[str, pathlib.Path],
+    tokenizer_type: str | None = None,
+    keras_hub: Json | None = None,
+  ) -> None:
+    super().__init__(folder)
+    self._contents, self._paths, self._tokenizer_type = dict(contents), dict(paths), tokenizer_type
+    self.keras_hub = keras_hub or {}
+
+  def has(self, name: str) -> bool:
+    """See the base class."""
+    return name in self._contents or name in self._paths
+
+  def path(self, name: str) -> pathlib.Path:
+    """Returns the path of the file that a file is, or is made from."""
+    return self._paths.get(name, self.folder / name)
+
+  def part(self, path: str) -> EncoderFiles:
+    """See the base class."""
+    if not path:
+      return self
+    start = f"{path}/"
+    contents, paths = (
+      {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
+      for values in (self._contents, self._paths)
+    )
+    return TranslatedFiles(self.folder / path, contents, paths)
+
+  @property
+  def tokenizer_architecture(self) -> Architecture:
+    """See the base class."""
+    if self._tokenizer_type is None:
+      return self.architecture
+    return architectures.ARCHITECTURES[self._tokenizer_type]
+
+
 def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_share: float = 0.9) -> None:
   """Checks that a vocab.txt has at most `vocab_size` lines, and half as many; warns of less than `least_share`."""
-  path = encoder.folder / name
+  path = encoder.path(name)
   if not encoder.has(name):
     raise EncoderError(f"{path.parent}: no {name}; expected BERT's word pieces in this file, a line for each")
   count = sum(1 for _ in io.BytesIO(encoder.content(name)))
@@ -181,6 +253,36 @@ def check_vocabulary(encoder: EncoderFiles, name: str, vocab_size: int, least_sh
     raise EncoderError(f"{counted}; use the vocabulary of this model, or download it again")
   if count < least_share * vocab_size:
     logging.warning("%s: is it the whole vocabulary of this model?", counted)
+
+
+def capital_pieces(content: bytes) -> int:
+  """Returns how many pieces of a vocab.txt have capital letters; the vocabulary of an uncased model has none."""
+  pieces = re.split("\r\n?|\n", content.decode("utf-8", "replace"))
+  return sum(1 for piece in pieces if _CAPITAL.match(piece))
+
+
+def lower_case_of_google(vocab_file: str | os.PathLike, content: bytes | None = None) -> bool:
+  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason."""
+  # The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
+  # capital letters decide: the vocabulary of an uncased model has none outside brackets.
+  vocab_file = pathlib.Path(vocab_file)
+  name = vocab_file.resolve().parent.name.lower()
+  capitals = capital_pieces(content or vocab_file.read_bytes())
+  pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
+  if "cased" not in name:
+    log_letter_case(vocab_file.parent, not capitals, f"as {pieces}")
+    return not capitals
+  lower = "uncased" in name
+  reason = f"by the name '{name}'"
+  if lower == bool(capitals):
+    reason += f" (though {pieces})"
+  log_letter_case(vocab_file.parent, lower, reason)
+  return lower
+
+
+def log_letter_case(folder: pathlib.Path, lower: bool, reason: str) -> None:
+  """Logs a letter case that no file declares, and why it is taken."""
+  logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
 
 
 def failure(path: pathlib.Path, error: BaseException) -> str:
@@ -197,6 +299,12 @@ def is_tf1_folder(folder: pathlib.Path) -> bool:
     return True
   has_other_weights = any((folder / name).is_file() for name in WEIGHTS)
   return bool(tf1_prefixes_in(folder)) and not has_other_weights
+
+
+def is_saved_model(folder: str | os.PathLike) -> bool:
+  """Returns whether a folder has a SavedModel and no config.json, by which its other files are read."""
+  folder = pathlib.Path(folder)
+  return (folder / _SAVED_MODEL).is_file() and not (folder / CONFIG).is_file()
 
 
 def is_tf1_prefix(path: str | os.PathLike) -> bool:

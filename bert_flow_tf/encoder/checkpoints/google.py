@@ -43,16 +43,21 @@ def read_config(path: pathlib.Path) -> Json:
   """Returns a bert_config.json as values of a Hugging Face configuration, with Google's defaults and activation."""
   if not path.is_file():
     raise EncoderError(f"{path.parent}: no {path.name}; expected it next to the checkpoint of TensorFlow 1")
-  values = files.EncoderFiles(path.parent).without_checksums(path.name)
-  # A file with the name config.json is Hugging Face's, whose activation is kept.
-  is_googles = path.name != "config.json" and values.pop(_EXACT, None) is not True
   # Google's files leave out keys with default values.
-  values = {"model_type": "bert", "layer_norm_eps": _LAYER_NORM_EPS, **DEFAULTS, **values}
-  if is_googles and values["hidden_act"] == "gelu":
-    values["hidden_act"] = "gelu_new"
+  values = {"model_type": "bert", "layer_norm_eps": _LAYER_NORM_EPS, **DEFAULTS, **read_values(path)}
   if values["model_type"] != BERT:
     raise EncoderError(f"{path}: model_type is {values['model_type']!r}; a checkpoint of TensorFlow 1 is a BERT's")
   check_config(path, values)
+  return values
+
+
+def read_values(path: pathlib.Path) -> Json:
+  """Returns the content of a bert_config.json, with its activation under transformers' name."""
+  values = files.EncoderFiles(path.parent).without_checksums(path.name)
+  # A file with the name config.json is Hugging Face's, whose activation is kept.
+  is_googles = path.name != files.CONFIG and values.pop(_EXACT, None) is not True
+  if is_googles and values.get("hidden_act", "gelu") == "gelu":
+    values["hidden_act"] = "gelu_new"
   return values
 
 
@@ -94,7 +99,7 @@ class GoogleWeights:
     # Google's models have no word embeddings to spare.
     files.check_vocabulary(vocabulary, vocab_name, values["vocab_size"], least_share=1.0)
     self._config = EncoderConfig(values)
-    self._reader = tf1.Tf1Checkpoint(tf1.find_prefix(checkpoint))
+    self._reader = tf1.Checkpoint(tf1.find_prefix(checkpoint))
     self._shapes = _encoder_shapes(self._reader, values)
 
   def transformer(self) -> Transformer:

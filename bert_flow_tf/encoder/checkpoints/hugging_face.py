@@ -24,7 +24,7 @@ _FLOATS, _QUANTIZED = ("F64", "F32", "F16", "BF16"), re.compile("I8|U8|F8.*|F4.*
 _HOLDERS = re.compile(r"^(?:module\.|0\.|auto_model\.)+")
 
 
-class _Tensor(NamedTuple):
+class Tensor(NamedTuple):
   """Tensor of a file, in TensorFlow's orientation."""
 
   shape: tuple[int, ...]
@@ -41,15 +41,24 @@ class HuggingFaceWeights:
     if files.reads_vocab_txt:
       check_vocabulary(files, VOCAB_TXT, values["vocab_size"])
     self._config = EncoderConfig(values)
-    paths = files.find_weights()
+    paths = self._find(files)
     self._where = paths[0]
-    self._tensors: dict[str, _Tensor] = {}
     with _reading(self._where):
-      for path in paths:
-        if path.suffix == ".h5":
-          self._tensors |= _read_hdf5(path, self._config.architecture.main)
-        elif path.suffix == ".safetensors":
-          self._tensors |= _read_safetensors(path, self._config.architecture.main)
+      self._tensors = self._open(paths)
+
+  def _find(self, files: EncoderFiles) -> list[pathlib.Path]:
+    """Returns the paths of the files, of which the first stands for all in messages."""
+    return files.find_weights()
+
+  def _open(self, paths: list[pathlib.Path]) -> dict[str, Tensor]:
+    """Returns {path: tensor} of the files."""
+    tensors: dict[str, Tensor] = {}
+    for path in paths:
+      if path.suffix == ".h5":
+        tensors |= _read_hdf5(path, self._config.architecture.main)
+      elif path.suffix == ".safetensors":
+        tensors |= _read_safetensors(path, self._config.architecture.main)
+    return tensors
 
   def transformer(self) -> Transformer:
     """Returns the transformer; EncoderError if the files do not hold the weights that config.json describes."""
@@ -92,11 +101,11 @@ def _read_safetensors(path, main):
     if part.get_dtype() not in _FLOATS:
       continue
     if "/" in name:
-      tensors[_below(main, name)] = _Tensor(shape, functools.partial(_read, content, name))
+      tensors[_below(main, name)] = Tensor(shape, functools.partial(_read, content, name))
       continue
     key = path_of_name(_HOLDERS.sub("", name).removeprefix(f"{main}."))
     shape = from_pytorch(key, np.empty(shape, bool)).shape
-    tensors[key] = _Tensor(shape, functools.partial(_read, content, name, key))
+    tensors[key] = Tensor(shape, functools.partial(_read, content, name, key))
   return tensors
 
 
@@ -113,7 +122,7 @@ def _read_hdf5(path, main):
 
   def add(name, item):
     if isinstance(item, h5py.Dataset):
-      tensors[_below(main, name)] = _Tensor(item.shape, lambda: np.asarray(item, np.float32))
+      tensors[_below(main, name)] = Tensor(item.shape, lambda: np.asarray(item, np.float32))
 
   h5py.File(path).visititems(add)
   return tensors

@@ -14,8 +14,10 @@ from bert_flow_tf.encoder.checkpoints.files import (
   TOKENIZER_FILES,
   VOCABULARIES,
   EncoderFiles,
+  is_saved_model,
   is_tf1_folder,
   is_tf1_prefix,
+  tf1_prefixes_in,
 )
 from bert_flow_tf.encoder.kinds import PREFIXED, TRANSFORMER, Kind, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -52,7 +54,7 @@ class Source:
     name: the user's name for them.
     kind: kind of the encoder, by its name.
     files: the files of its folder.
-    checkpoint: prefix of a TensorFlow 1 checkpoint, or its folder; None for Hugging Face's files.
+    checkpoint: prefix of a checkpoint, or its folder or that of a SavedModel; None for Hugging Face's files.
     revision: commit of a model of the hub; None for others.
   """
 
@@ -135,8 +137,12 @@ def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
 
 
 def _checkpoint_in(folder):
-  """Returns a folder if it has the files of a TensorFlow 1 checkpoint, else None."""
-  if is_tf1_folder(folder):
+  """Returns a folder if it has the files of a checkpoint or of a SavedModel, else None."""
+  prefixes = tf1_prefixes_in(folder)
+  if is_saved_model(folder) and prefixes:
+    message = f"a SavedModel and a checkpoint ({prefixes[0]}); name the checkpoint, {folder / prefixes[0]}"
+    raise EncoderError(f"{folder}: {message}, or move it to another folder")
+  if is_saved_model(folder) or is_tf1_folder(folder):
     return folder
   return None
 

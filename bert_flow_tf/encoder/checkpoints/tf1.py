@@ -1,5 +1,6 @@
-"""Reading of TensorFlow 1 checkpoints. Nothing is unpickled."""
+"""Reading of checkpoints of TensorFlow 1 and 2. Nothing is unpickled."""
 
+import glob
 import os
 import pathlib
 import re
@@ -8,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_flow_tf.encoder.checkpoints.files import TF1_INDEX, is_tf1_prefix, tf1_prefixes_in
+from bert_flow_tf.encoder.checkpoints.files import TF1_INDEX, failure, is_tf1_prefix, tf1_prefixes_in
 from bert_flow_tf.errors import EncoderError, one_line
 
 # Names of a checkpoint's files: its prefix and one of these endings.
@@ -21,11 +23,14 @@ _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _EXACT = (tf.float32, tf.float16, tf.bfloat16)
 
 
-class Tf1Checkpoint:
-  """An opened checkpoint, whose values are read on demand; `shapes` is {variable: shape}."""
+class Checkpoint:
+  """An opened checkpoint, whose values are read on demand; `shapes` is {variable: shape}.
+
+  `is_object_based`: whether tf.train.Checkpoint wrote it, whose keys are paths of objects.
+  """
 
   def __init__(self, prefix: str | os.PathLike) -> None:
-    """Opens the checkpoint of a prefix; EncoderError if its index is damaged, or if it is TensorFlow 2's."""
+    """Opens the checkpoint of a prefix; EncoderError if its index is damaged."""
     self.prefix = os.fspath(prefix)
     if re.search(r"[*?\[\\]", self.prefix):  # TensorFlow takes it for a pattern
       raise EncoderError(f"{self.prefix}: TensorFlow reads no checkpoint with *, ?, [ or \\ in its path; rename it")
@@ -35,8 +40,7 @@ class Tf1Checkpoint:
       self._dtypes = dict(self._reader.get_variable_to_dtype_map())
     except Exception as error:  # TensorFlow raises errors of many classes
       raise self._damaged(TF1_INDEX, error) from error
-    if _OBJECTS in self.shapes:
-      raise EncoderError(f"{self.prefix}: a checkpoint of TensorFlow 2, expected one of TensorFlow 1 with bert/...")
+    self.is_object_based = _OBJECTS in self.shapes
 
   def read(self, name: str) -> np.ndarray:
     """Returns a variable's value in its stored dtype."""
@@ -44,6 +48,14 @@ class Tf1Checkpoint:
       return np.asarray(self._reader.get_tensor(name))
     except Exception as error:
       raise self._damaged(f" ({name})", error) from error
+
+  def objects(self) -> trackable_object_graph_pb2.TrackableObjectGraph:
+    """Returns the graph of the objects of an object-based checkpoint."""
+    try:
+      # Not as an array, which would lose the null bytes at the end.
+      return trackable_object_graph_pb2.TrackableObjectGraph.FromString(self._reader.get_tensor(_OBJECTS))
+    except Exception as error:  # of TensorFlow and of protocol buffers
+      raise self._damaged(f" ({_OBJECTS})", error) from error
 
   def read_weight(self, name: str, shape: Sequence[int]) -> np.ndarray:
     """Returns a weight, a float32 array; EncoderError if shape or dtype are others, or a value is not finite."""
@@ -62,7 +74,9 @@ class Tf1Checkpoint:
       raise EncoderError(f"{self.prefix}: {name}: {expected}; use the checkpoint's own bert_config.json")
 
   def _damaged(self, part, error):
-    reason = f"{type(error).__name__}: {one_line(error)}"
+    paths = [path for path in map(pathlib.Path, sorted(glob.glob(f"{self.prefix}.*"))) if path.is_file()]
+    reasons = [failure(path, error) for path in paths]
+    reason = next((found for found in reasons if "LFS" in found), f"{type(error).__name__}: {one_line(error)}")
     return EncoderError(f"{self.prefix}{part}: cannot be read ({reason}); copy or download the checkpoint again")
 
 

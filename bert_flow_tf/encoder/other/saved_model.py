@@ -32,6 +32,8 @@ from bert_flow_tf.io.forks import check_not_forked
 # The files that decide its vectors.
 _FILES = ("saved_model.*pb*", "variables/**/*", "assets/**/*")
 _CALL = "__call__"
+# Input of an encoder of TensorFlow Hub, and output of its preprocessing.
+_IDS, _HUB = "input_word_ids", "model=ENCODER_FOLDER"
 _DEFAULT_SIGNATURE = "serving_default"
 _HEADINGS = ("Graph execution error", "Detected at ", "<stack traces", "in user code")
 _EXAMPLES = ("A man is eating.", "no")
@@ -277,6 +279,13 @@ def _choose(name: str, loaded: Any, wanted: str | None) -> tuple[str, _Function,
     shown = [f"{key} {_kind(tensor)}" for key, tensor in sorted(outputs.items())]
     seen.append(f"{function_name} gives {', '.join(shown)}")
   about = "; ".join(seen) or "no function of strings"
+  takes = [key for signature in getattr(loaded, "signatures", {}).values() for key in _inputs(signature)]
+  if _IDS in about:
+    about = f"a preprocessing of TensorFlow Hub, which gives ids; give the encoder that takes them, as {_HUB}"
+  elif _IDS in takes:
+    folder = split_name(name)[1]
+    about = f"an encoder of TensorFlow Hub, which takes ids; give model={folder}, which reads it as a BERT, or a "
+    about += "SavedModel with its preprocessing before it"
   if wanted:
     raise ConfigError(f"saved_model_output={wanted}: no such output in {name}: {about}", "saved_model_output")
   raise EncoderError(f"model={name}: expected a SavedModel from strings [n] to vectors [n, dim], got: {about}", "model")
@@ -288,9 +297,14 @@ def _functions(loaded: Any) -> Iterator[tuple[str, _Function]]:
     yield _CALL, functools.partial(_call, loaded)
   signatures = getattr(loaded, "signatures", {})
   for name in sorted(signatures, key=lambda name: (name != _DEFAULT_SIGNATURE, name)):
-    inputs = signatures[name].structured_input_signature[1]
+    inputs = _inputs(signatures[name])
     if [spec.dtype for spec in inputs.values()] == [tf.string]:
       yield name, functools.partial(_call_signature, signatures[name], *inputs)
+
+
+def _inputs(signature):
+  """Returns {name: specification} of the inputs of a signature."""
+  return signature.structured_input_signature[1]
 
 
 def _call(loaded, texts):
@@ -308,7 +322,7 @@ def _call(loaded, texts):
 
 def _call_signature(signature, key, texts):
   """Returns {name: output} of a signature whose only input is `key`."""
-  spec = signature.structured_input_signature[1][key]
+  spec = _inputs(signature)[key]
   if spec.shape.rank == 2:
     texts = tf.expand_dims(texts, 1)
   return signature(**{key: texts})

@@ -20,7 +20,7 @@ def read_added_tokens(files: EncoderFiles) -> dict[str, Json]:
   added = {str(number): {"content": token} for token, number in files.json(FILE).items()}
   decoder = files.json(TOKENIZER_CONFIG).get(KEY) or {}
   if not isinstance(decoder, dict):
-    raise EncoderError(f"{files.folder / TOKENIZER_CONFIG}: {KEY} is {str(decoder)[:40]}, expected tokens by their ids")
+    raise EncoderError(f"{files.path(TOKENIZER_CONFIG)}: {KEY} is {str(decoder)[:40]}, expected tokens by their ids")
   for number, token in decoder.items():
     added[number] = {"content": token} if isinstance(token, str) else token
   return added

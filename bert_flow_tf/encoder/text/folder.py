@@ -101,19 +101,20 @@ class FolderTokenizer(SentenceTokenizer):
   def of_files(cls, files: EncoderFiles, overrides: Json) -> "FolderTokenizer":
     """Loads the tokenizer of a folder with a config.json; `overrides` replaces settings of its files."""
     config = _config(files)
-    path = _find(files)
+    name = _find(files)
+    path = files.path(name)
     try:
-      if path.name == "tokenizer.json":
+      if name == "tokenizer.json":
         backend = tokenizers.Tokenizer.from_file(str(path))
       else:
-        backend = read_vocabulary(path, files.architecture, config)
+        backend = read_vocabulary(name, files, config)
       check_backend(backend)
     except Exception as error:  # tokenizers raises Exception, conversions raise errors of many classes
       raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); download it again") from error
     specials = {}
-    for key, default in files.architecture.specials.items():
+    for key, default in files.tokenizer_architecture.specials.items():
       specials[key] = config.get(key) or default
-    if path.name != "tokenizer.json":  # which has them itself
+    if name != "tokenizer.json":  # which has them itself
       add_tokens(backend, read_added_tokens(files), specials, path)
     _set_normalizer(backend, config, overrides, path)
     return cls(backend, specials, path)
@@ -150,12 +151,12 @@ class FolderTokenizer(SentenceTokenizer):
 
 
 def _find(files):
-  """Returns the path of the first file that a tokenizer of the architecture reads."""
-  readable = files.architecture.vocabularies
+  """Returns the name of the first file that a tokenizer of the architecture reads."""
+  readable = files.tokenizer_architecture.vocabularies
   available = [name for name in VOCABULARIES if files.has(name)]
   for name in available:
     if name in readable:
-      return files.folder / name
+      return name
   expected = " or ".join(name for name in VOCABULARIES if name in readable)
   raise EncoderError(
     f"{files.folder}: {available[0]} is no vocabulary of a {files.architecture.name}; expected {expected}"

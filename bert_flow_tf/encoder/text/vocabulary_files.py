@@ -5,13 +5,15 @@
 # tokenizer.json, where transformers finds [CLS] and [SEP].
 
 import json
-import pathlib
 import types
 from collections.abc import Mapping, Sequence
 
 import tokenizers
+from absl import logging
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
+from bert_flow_tf.encoder.text.sentence_piece_file import read_sentence_piece
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
 from bert_flow_tf.encoder.transformer.families.architecture import Architecture
 from bert_flow_tf.errors import EncoderError
@@ -24,27 +26,30 @@ _RARE = "\ua66e \U00013000"
 _ALBERT, _MPNET = ARCHITECTURES["albert"], ARCHITECTURES["mpnet"]
 
 
-def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Json) -> tokenizers.Tokenizer:
+def read_vocabulary(name: str, files: EncoderFiles, config: Json) -> tokenizers.Tokenizer:
   """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer.
 
   Args:
-    path: the file.
-    architecture: the architecture of the encoder.
+    name: name of the file.
+    files: files of the encoder.
     config: content of tokenizer_config.json. Special tokens and settings of other normalizers are read from it.
 
   Raises:
     Exception: the file is damaged; `tokenizers` raises nothing narrower.
   """
+  path, architecture = files.path(name), files.tokenizer_architecture
   specials = {}
-  for name, default in architecture.specials.items():
-    specials[name] = default if config.get(name) is None else config[name]
-  if path.name == "vocab.txt":
+  for key, default in architecture.specials.items():
+    specials[key] = default if config.get(key) is None else config[key]
+  if name == "vocab.txt":
     pieces = path.read_text(encoding="utf-8").split("\n")
     if specials["unk_token"] not in pieces:
       raise EncoderError(f"no line is {specials['unk_token']}")
     return word_piece_backend(pieces, specials, architecture)
-  if path.name == "vocab.json":
+  if name == "vocab.json":
     return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space")))
+  if files.keras_hub:
+    return _own_sentence_piece_backend(path, architecture)
   return _sentence_piece_backend(path, architecture, config)
 
 
@@ -89,8 +94,11 @@ def _byte_pair_backend(path, specials, add_prefix_space):
   merges_file = path.with_name("merges.txt")
   if not merges_file.is_file():
     raise EncoderError(f"no {merges_file.name} next to it")
-  # The first line is a version. As in transformers, a last line without a line break does not count.
-  lines = merges_file.read_text(encoding="utf-8").split("\n")[1:-1]
+  # As in transformers, a last line without a line break does not count, nor does the first, which is a version;
+  # KerasHub leaves that out.
+  lines = merges_file.read_text(encoding="utf-8").split("\n")[:-1]
+  if path.name == "vocab.json" or "".join(lines[:1]).startswith("#version"):
+    lines = lines[1:]
   merges = dict.fromkeys(tuple(line.split()) for line in lines)
   vocabulary = json.loads(path.read_text(encoding="utf-8"))
   model = models.BPE(vocabulary, list(merges), continuing_subword_prefix="", end_of_word_suffix="")
@@ -115,8 +123,32 @@ def _fairseq_tokens(specials, normalized):
   return list(added.values())
 
 
+def _own_sentence_piece_backend(path, architecture):
+  """Returns the backend of a file of SentencePiece that cuts a text as SentencePiece itself does."""
+  # transformers has rules of its own, as lower scores of ALBERT's pieces that end in a digit and a comma.
+  converter = _converter(path, architecture, {})
+  if architecture is _ALBERT:
+    converter.vocab = lambda proto: [(piece.piece, piece.score) for piece in proto.pieces]
+  backend = converter.converted()
+  rules = converter.proto.normalizer_spec
+  steps: list[normalizers.Normalizer] = []
+  if rules.precompiled_charsmap:
+    steps.append(normalizers.Precompiled(rules.precompiled_charsmap))
+  if rules.remove_extra_whitespaces:
+    steps += [normalizers.Strip(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
+  backend.normalizer = normalizers.Sequence(steps)
+  scheme = "always" if rules.add_dummy_prefix else "never"
+  backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement="\u2581", prepend_scheme=scheme)
+  return backend
+
+
 def _sentence_piece_backend(path, architecture, config):
-  """Returns the backend of a file of SentencePiece, whose package is not needed."""
+  """Returns the backend of a file of SentencePiece as transformers makes it."""
+  return _converter(path, architecture, config).converted()
+
+
+def _converter(path, architecture, config):
+  """Returns transformers' converter of a file of SentencePiece."""
   from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
 
   ids: dict[str, int] = {}
@@ -128,8 +160,12 @@ def _sentence_piece_backend(path, architecture, config):
     split_by_punct=bool(config.get("split_by_punct")),
     convert_tokens_to_ids=lambda token: ids.get(token, 0),
   )
-  converter = SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"](slow)
+  # Its constructor alone needs protobuf, and with SentencePiece's package a version of it that TensorFlow may not have.
+  converter = object.__new__(SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"])
+  converter.original_tokenizer, converter.proto = slow, read_sentence_piece(path)
+  if converter.proto.trainer_spec.byte_fallback:
+    logging.warning("%s: bytes stand for unknown characters, which are unknown tokens here", path)
   # Only the template of two sentences reads the ids of special tokens, which the vocabulary has by now.
   pieces = [piece for piece, _ in converter.vocab(converter.proto)]
   ids |= {piece: row for row, piece in enumerate(pieces)}
-  return converter.converted()
+  return converter

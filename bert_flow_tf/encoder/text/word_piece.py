@@ -16,7 +16,17 @@ import tokenizers
 from absl import logging
 
 from bert_flow_tf.data.pairs import check_sentences
-from bert_flow_tf.encoder.checkpoints.files import CONFIG, TOKENIZER_CONFIG, TOKENIZERS, VOCAB_TXT, EncoderFiles
+from bert_flow_tf.encoder.checkpoints.files import (
+  CONFIG,
+  MAX_INPUT_CHARS_PER_WORD,
+  MAX_OF_GOOGLE,
+  TOKENIZER_CONFIG,
+  TOKENIZERS,
+  VOCAB_TXT,
+  EncoderFiles,
+  log_letter_case,
+  lower_case_of_google,
+)
 from bert_flow_tf.encoder.settings import MAX_CHARS_PER_WORD
 from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
@@ -31,8 +41,6 @@ _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 # Settings of the tokenizers of other encoders.
 _OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
 _MAX_CHARS = "max_input_chars_per_word"
-# Longer words become [UNK]: in transformers, and in Google's tokenization.py.
-MAX_INPUT_CHARS_PER_WORD, MAX_OF_GOOGLE = 100, 200
 SPECIALS = dict(ARCHITECTURES[BERT].specials)
 # {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -44,8 +52,6 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
   **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
   **dict.fromkeys(SPECIALS, (is_text, "a word piece")),
 }
-# Pieces in brackets are special tokens, "[CLS]" or "[unused1]", in capitals in every vocabulary.
-_CAPITAL = re.compile(r"(?!\[.*\]$).*[A-Z]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Limits of one call of the tokenizer, whose own records of a million characters take about 100 MB.
 _CHUNK_SENTENCES = 1024
@@ -132,10 +138,10 @@ class SentenceTokenizer:
   def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":
     """Loads the tokenizer of a folder with a vocab.txt; for the arguments see `load_tokenizer`."""
     google_vocabulary = overrides.get("vocab_file")
-    vocab_file = files.folder / pathlib.Path(google_vocabulary or VOCAB_TXT).name
-    content = None
-    if files.has(vocab_file.name):
-      content = files.content(vocab_file.name)
+    vocab_name = pathlib.Path(google_vocabulary or VOCAB_TXT).name
+    vocab_file, content = files.path(vocab_name), None
+    if files.has(vocab_name):
+      content = files.content(vocab_name)
     config = check_tokenizer_config(files, TOKENIZER_CONFIG)
     settings = {key: config[key] for key in (*_SWITCHES, _MAX_CHARS, *SPECIALS) if config.get(key) not in (None, "")}
     settings[_ADDED] = read_added_tokens(files)
@@ -152,7 +158,7 @@ class SentenceTokenizer:
       else:
         name = str(name or files.folder.resolve().name).lower()
         settings["do_lower_case"] = "cased" not in name.replace("uncased", "")
-        _log(files.folder, settings["do_lower_case"], f"by the name '{name}'")
+        log_letter_case(files.folder, settings["do_lower_case"], f"by the name '{name}'")
     return cls(vocab_file, content=content, **settings)
 
   @property
@@ -273,7 +279,7 @@ class SentenceTokenizer:
 
 def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = False) -> Json:
   """Returns the checked content of a tokenizer_config.json, of BERT's or any class; empty if the file is missing."""
-  path, config = files.folder / name, dict(files.json(name))
+  path, config = files.path(name), dict(files.json(name))
   for key in SPECIALS:
     if isinstance(config.get(key), dict):
       config[key] = config[key].get("content")
@@ -284,33 +290,9 @@ def check_tokenizer_config(files: EncoderFiles, name: str, any_class: bool = Fal
   return config
 
 
-def lower_case_of_google(vocab_file: str | os.PathLike, content: bytes | None) -> bool:
-  """Returns whether text must be lower-cased for a vocabulary of Google, and logs the reason."""
-  # The names of Google's folders contain "cased" or "uncased" (cased_L-12_H-768_A-12). In a folder with another name,
-  # capital letters decide: the vocabulary of an uncased model has none outside brackets.
-  vocab_file = pathlib.Path(vocab_file)
-  name = vocab_file.resolve().parent.name.lower()
-  lines = _lines(content or vocab_file.read_bytes(), errors="replace")
-  capitals = sum(1 for piece in lines if _CAPITAL.match(piece))
-  pieces = f"{vocab_file.name} has {capitals or 'no'} word pieces with capital letters"
-  if "cased" not in name:
-    _log(vocab_file.parent, not capitals, f"as {pieces}")
-    return not capitals
-  lower = "uncased" in name
-  reason = f"by the name '{name}'"
-  if lower == bool(capitals):
-    reason += f" (though {pieces})"
-  _log(vocab_file.parent, lower, reason)
-  return lower
-
-
-def _lines(content, errors="strict"):
+def _lines(content):
   """Returns the lines of a vocabulary."""
-  return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors=errors).read().split("\n")
-
-
-def _log(folder: pathlib.Path, lower: bool, reason: str) -> None:
-  logging.info("%s: no do_lower_case in tokenizer_config.json; do_lower_case=%s, %s", folder, lower, reason)
+  return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read().split("\n")
 
 
 def repair_surrogates(sentence: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder
-from bert_flow_tf.encoder.checkpoints.tf1 import Tf1Checkpoint, find_prefix
+from bert_flow_tf.encoder.checkpoints.tf1 import find_prefix
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.tf1.write import write_config
@@ -148,9 +148,3 @@ def test_path_with_characters_of_a_pattern(tmp_path):
     SentenceEncoder.from_pretrained(str(folder))
   folder.rename(tmp_path / "zwölf Kopien")
   assert SentenceEncoder.from_pretrained(str(tmp_path / "zwölf Kopien")).has_pooler
-
-
-def test_checkpoint_of_tensorflow_2(tmp_path):
-  tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "ckpt"))
-  with pytest.raises(EncoderError, match="ckpt"):
-    Tf1Checkpoint(tmp_path / "ckpt")

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import transformers
 
+from bert_flow_tf.encoder.checkpoints.files import lower_case_of_google
 from bert_flow_tf.encoder.text import pieces as pieces_lib
 from bert_flow_tf.encoder.text.folder import load_tokenizer
-from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, lower_case_of_google
+from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.text.odd_text import odd_texts
