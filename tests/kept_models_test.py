@@ -89,8 +89,10 @@ class Clip(Step, methods=("law-clip",)):
 def place(tmp_path_factory):
   """Returns a folder with encoders, `tiny`, `other`, `declared` and `vectors`, and texts to count words in."""
   folder = tmp_path_factory.mktemp("place")
+  tiny.save_tiny(folder / "of releases")
+  config = {**tiny.CONFIG, "num_hidden_layers": 2}  # a graph takes most of the time of a test
   for name, seed in (("tiny", 0), ("other", 1), ("declared", 2)):
-    tiny.save_tiny(folder / name, tiny.random_weights(seed=seed))
+    tiny.save_tiny(folder / name, tiny.random_weights(config, seed=seed), config)
   edit_json(folder / "other" / "tokenizer_config.json", do_lower_case=False)
   (folder / "declared" / "modules.json").write_text(
     '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},'
@@ -164,8 +166,9 @@ def released(version, name):
 
   def make(place):
     golden = REPO / "tests/golden/models" / version
-    encoders = {"static-sn": f"static:{place / 'tiny'}", "word-vectors-mean": f"glove:{golden / 'word_vectors.txt'}"}
-    return SentenceModel.load(golden / name, model=encoders.get(name, str(place / "tiny")))
+    encoder = str(place / "of releases")
+    encoders = {"static-sn": f"static:{encoder}", "word-vectors-mean": f"glove:{golden / 'word_vectors.txt'}"}
+    return SentenceModel.load(golden / name, model=encoders.get(name, encoder))
 
   return make
 

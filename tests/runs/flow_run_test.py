@@ -184,7 +184,8 @@ def content(folder):
   return files, results, (folder / "report.html").exists()
 
 
-def test_a_killed_second_run_leaves_no_scores_of_other_models(tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_killed_second_run_leaves_no_scores_of_other_models(tmp_path, monkeypatch, step):
   """Whatever the moment: what the folder says is true, and the same command ends as without a kill."""
   first = write_pairs(tmp_path / "first.tsv", 0)
   second = write_pairs(tmp_path / "second.tsv", 40)
@@ -214,7 +215,7 @@ def test_a_killed_second_run_leaves_no_scores_of_other_models(tmp_path, monkeypa
         run.evaluate({})
         break
       except Killed:
-        moments += 1
+        moments += step
     found = json.loads((folder / "results.json").read_text())
     of_first = found["results"] == old["results"]
     for name in saved_calibrations(folder):

@@ -1,5 +1,6 @@
 """Frequencies of words and word pieces: counted in files, or worked out from a packaged table."""
 
+import functools
 import itertools
 import pathlib
 import re
@@ -77,14 +78,20 @@ def packaged_frequencies(tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, in
   """Returns the number of sentences with each word piece, float64 [vocab_size], and of all, in general English."""
   # A word piece has the sum of the sentences of the words that contain it: exact for a whole word, and too large for a
   # part of words by the sentences that have two of these words.
-  words = read_frequencies(PACKAGED)
-  total = words.pop(_SENTENCES)
+  words, sentences, total = _packaged()
   frequencies = np.zeros(tokenizer.vocab_size)
   for before in ("", " ")[: 1 + tokenizer.spaced]:  # a word at the beginning of a text, and after a space
     word, piece = _pieces(tokenizer([before + word for word in words], _MAX_SEQ_LENGTH, warn=False))
-    counts = np.fromiter(words.values(), np.float64)[word]
-    frequencies += np.bincount(piece, counts, tokenizer.vocab_size)
+    frequencies += np.bincount(piece, sentences[word], tokenizer.vocab_size)
   return np.minimum(frequencies, total), total
+
+
+@functools.cache
+def _packaged():
+  """Returns the words of the packaged table, the number of sentences with each, float64 [n], and of all."""
+  counts = read_frequencies(PACKAGED)
+  total = counts.pop(_SENTENCES)
+  return list(counts), np.fromiter(counts.values(), np.float64), total
 
 
 def count_frequencies(path: FilePath, tokenizer: "SentenceTokenizer") -> tuple[np.ndarray, int]:

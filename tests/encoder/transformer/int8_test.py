@@ -134,7 +134,9 @@ print(largest_of_kernels(), np.abs(compute().numpy() - expected).max() / np.abs(
 """
 
 
-@pytest.mark.parametrize("limit", ["AVX2", "AVX512_CORE", "SSE41"])
+@pytest.mark.parametrize(
+  "limit", ["AVX2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("AVX512_CORE", "SSE41"))]
+)
 def test_cpus_without_vnni(limit):
   """With kernels of 8 bits, pairs of products would saturate, and the error would be 0.24."""
   printed = run_python("-c", _UNDER_A_LIMIT, ONEDNN_MAX_CPU_ISA=limit)
