@@ -56,9 +56,9 @@ def _found_specials(settings, tokenizer):
   """Returns the tokens that KerasHub finds in a text, where they are text here."""
   if settings.get("special_tokens_in_strings"):
     return [*tokenizer.specials.values(), *(settings.get("special_tokens") or ())]
-  if tokenizer.spaced:
-    return settings.get("unsplittable_tokens", list(tokenizer.specials.values())) or ()
-  return ()
+  if type(tokenizer.backend.model) is tokenizers.models.WordPiece:
+    return ()
+  return settings.get("unsplittable_tokens") or list(tokenizer.specials.values())
 
 
 class _Words:
@@ -102,9 +102,11 @@ class _Words:
       category = unicodedata.category(letter)
       if letter in _SPACES or category in ("Cc", "Cf"):
         separated.append(_END)
-      elif category[0] == "P" or (letter < "\x80" and not letter.isalnum()):
-        separated += [_END, letter, _END]
-      elif self._ideographs and _IDEOGRAPHS.match(letter):
+      elif (
+        category[0] == "P"
+        or (letter < "\x80" and not letter.isalnum())
+        or (self._ideographs and _IDEOGRAPHS.match(letter))
+      ):
         separated += [_END, letter, _END]
       else:
         separated.append(letter)

@@ -231,8 +231,8 @@ class SentenceTokenizer:
     others = differing(self.keras_hub, self, sentences)
     if others:
       logging.warning(
-        "KerasHub's tokenizer gives other tokens to %d of %d texts, first %r: it joins words at no-break spaces, splits "
-        "them at control characters, and folds compatibility forms; their embeddings are not KerasHub's",
+        "KerasHub's tokenizer gives other tokens to %d of %d texts, first %r: it joins words at no-break spaces, "
+        "splits them at control characters, and folds compatibility forms; their embeddings are not KerasHub's",
         len(others),
         len(sentences),
         others[0][:60],

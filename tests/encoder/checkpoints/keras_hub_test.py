@@ -14,8 +14,9 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import random_transformer
+from bert_flow_tf.errors import EncoderError
 from tests.encoder.tiny import IDS, MASK, VOCABULARY, embed
-from tests.testing import rejected, shared
+from tests.testing import hub_folder, rejected, shared
 
 V, H, HEADS, INNER, BLOCKS, LENGTH = 24, 12, 3, 20, 2, 16
 SIZES = {"num_layers": BLOCKS, "num_heads": HEADS, "hidden_dim": H, "intermediate_dim": INNER, "dropout": 0.1}
@@ -131,7 +132,9 @@ BLOCK = {"albert": "encoder/albert_layer_groups_._0/albert_layers_._0", "distilb
 def reference(name):
   """Returns a transformer under Hugging Face's names with random weights, of the sizes of a class of KerasHub."""
   _, values, *_ = CLASSES[name]
-  model = random_transformer(EncoderConfig(HUGGING_FACE | values), has_pooler=name in ("BertBackbone", "AlbertBackbone"))
+  model = random_transformer(
+    EncoderConfig(HUGGING_FACE | values), has_pooler=name in ("BertBackbone", "AlbertBackbone")
+  )
   rng = np.random.default_rng(3)
   for weight in model.weights:
     value = weight + rng.normal(0, 0.3, weight.shape).astype(np.float32)
@@ -262,8 +265,9 @@ def test_golden(name):
     np.testing.assert_allclose(embed(encoder, texts, pooling, 24), reference[key], atol=1e-5)
   if importlib.util.find_spec("tensorflow_text") is None:
     pytest.skip("tensorflow-text is not installed: it cuts texts inside a graph")
-  graph = encoder.text_graph(encoder.pooling("avg"), 24)
-  ids, lengths = graph.tokenizer(tf.constant(texts))
+  from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
+
+  ids, lengths = GraphTokenizer(encoder.tokenizer, 24)(tf.constant(texts))
   np.testing.assert_array_equal(ids, reference["ids"][:, : ids.shape[1]])
   np.testing.assert_array_equal(lengths, reference["mask"].sum(1))
 
@@ -288,7 +292,10 @@ def test_declaration(bert_arrays, tmp_path):
     assert each.tokenizer_checksum == encoder.tokenizer_checksum
     assert each.weights_checksum == encoder.weights_checksum
   static = SentenceEncoder.from_pretrained(f"static:{folder}")
-  np.testing.assert_array_equal(static.bert.rows, bert_arrays["layers/reversible_embedding/vars/0"])
+  words = bert_arrays["layers/reversible_embedding/vars/0"]
+  words = words / np.linalg.norm(words, axis=1, keepdims=True)
+  rows = static.bert.rows / np.linalg.norm(static.bert.rows, axis=1, keepdims=True)
+  np.testing.assert_allclose(rows, words, atol=1e-5)
 
 
 def test_accents_stay_and_other_tokens_are_counted(bert_arrays, tmp_path, caplog):
@@ -305,9 +312,63 @@ def test_accents_stay_and_other_tokens_are_counted(bert_arrays, tmp_path, caplog
 def test_backbone_without_tokenizer(bert_arrays, tmp_path):
   """The error names vocab_file, which then is the vocabulary; its letters decide the case."""
   folder = write_preset(tmp_path / "preset", "BertBackbone", bert_arrays, tokenizer=False)
-  with rejected("vocab_file", "tokenizer.save_to_preset"):
+  with rejected(EncoderError, "vocab_file", "tokenizer.save_to_preset"):
     SentenceEncoder.from_pretrained(folder)
   vocabulary = tmp_path / "pieces.txt"
   vocabulary.write_text("".join(f"{piece}\n" for piece in VOCABULARY))
   encoder = SentenceEncoder.from_pretrained(folder, vocab_file=vocabulary)
   assert encoder.tokenizer(["Dog"])[0].tolist() == [2, VOCABULARY.index("Dog"), 3]
+
+
+def test_rejections(bert_arrays, tmp_path):
+  """Other classes, quantizations, arrays and damaged files: one sentence, which names the file and what is expected."""
+  folder = write_preset(tmp_path / "preset", "BertBackbone", bert_arrays)
+
+  def error(name, content):
+    before = (folder / name).read_bytes()
+    (folder / name).unlink()  # HDF5 still has the former file open
+    (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with pytest.raises(EncoderError) as raised:
+      SentenceEncoder.from_pretrained(folder)
+    (folder / name).unlink()
+    (folder / name).write_bytes(before)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+  values = json.loads((folder / "config.json").read_text())
+  config = values["config"]
+  assert "GPT2Backbone, expected" in error("config.json", {**values, "registered_name": "keras_hub>GPT2Backbone"})
+  assert "num_layers" in error("config.json", {**values, "config": {**config, "num_layers": "2"}})
+  assert "3 heads" not in error("config.json", {**values, "config": {**config, "num_heads": 4}})
+  assert "unknown, first" in error("config.json", {**values, "config": {**config, "num_layers": 1}})
+  assert "missing, first" in error("config.json", {**values, "config": {**config, "num_layers": 3}})
+  assert "use_rope" in error("config.json", {**values, "config": {**config, "use_rope": True}})
+  for mode in ("int4", "float8"):
+    policy = {"config": {"policy_map": {"dense": {"config": {"mode": f"{mode}/128"}}}}}
+    assert f"quantized to {mode}" in error("config.json", {**values, "config": {**config, "dtype": policy}})
+  assert "git lfs pull" in error("model.weights.h5", b"version https://git-lfs.github.com/spec/v1\n")
+  assert "download" in error("model.weights.h5", (folder / "model.weights.h5").read_bytes()[:900])
+  assert "JSON" in error("config.json", b"{")
+  tokenizer = {"registered_name": "keras_hub>BertTokenizer", "config": {"split": False}}
+  assert "split is" in error("tokenizer.json", tokenizer)
+  (folder / "model.weights.h5").rename(tmp_path / "weights")
+  assert "no weights" in error("config.json", values)
+  (folder / "model.weights.json").write_text('{"weight_map": {"/layers/dense/vars": ["gone.h5"]}}')
+  assert "gone.h5" in error("config.json", values)
+  (folder / "config.json").unlink()
+  with pytest.raises(EncoderError, match="without its backbone"):
+    SentenceEncoder.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("name", ["kaggle://keras/bert/keras/bert_base_en", "hf://keras/bert_base_en", "bert_base_en"])
+def test_handles(name):
+  """A handle is no folder; the error says how to get one."""
+  with rejected(EncoderError, "model", "KerasHub.*save_to_preset"):
+    SentenceEncoder.from_pretrained(name)
+
+
+def test_snapshot_of_the_hub(bert_arrays, tmp_path):
+  """A preset in the hub's cache is loaded by its id."""
+  write_preset(hub_folder(tmp_path, "keras/tiny", "main"), "BertBackbone", bert_arrays)
+  encoder = SentenceEncoder.from_pretrained("keras/tiny", cache_dir=tmp_path)
+  assert encoder.num_hidden_layers == BLOCKS and encoder.revision
