@@ -16,9 +16,10 @@ from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embe
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, TranslatedFiles
 from bert_flow_tf.encoder.checkpoints.google import GoogleWeights
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights
-from bert_flow_tf.encoder.checkpoints.keras_hub import is_preset, read_preset
+from bert_flow_tf.encoder.checkpoints.keras_hub import read_preset
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.model_garden import ModelGardenWeights, is_model_garden
+from bert_flow_tf.encoder.checkpoints.preset_files import is_preset
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
 from bert_flow_tf.encoder.kinds import STATIC, split_name, without_transformer

@@ -58,9 +58,9 @@ class EncoderSettings(Settings):
 
   model: str = setting(
     "mini",
-    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a Hugging Face, Google (TF1), "
-    "Model Garden (TF2) or TensorFlow Hub folder (bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, "
-    "albert, modernbert or deberta-v2); "
+    "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a folder of Hugging Face, KerasHub, "
+    "Google (TF1), the Model Garden (TF2) or TensorFlow Hub (bert, roberta, xlm-roberta, camembert, mpnet, distilbert, "
+    "electra, albert, modernbert or deberta-v2); "
     f"{kinds.HELP}.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name
@@ -206,7 +206,7 @@ class EncoderSettings(Settings):
   )
   vocab_file: str | None = setting(
     None,
-    "vocab.txt of init_checkpoint; default: the one in its folder.",
+    "vocab.txt of init_checkpoint, or the vocabulary of a KerasHub preset; default: the one in its folder.",
     part=LOADING,
     role=Role.LOCAL,
     flag=False,

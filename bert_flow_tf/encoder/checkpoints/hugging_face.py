@@ -24,7 +24,7 @@ _FLOATS, _QUANTIZED = ("F64", "F32", "F16", "BF16"), re.compile("I8|U8|F8.*|F4.*
 _HOLDERS = re.compile(r"^(?:module\.|0\.|auto_model\.)+")
 
 
-class Tensor(NamedTuple):
+class StoredTensor(NamedTuple):
   """Tensor of a file, in TensorFlow's orientation."""
 
   shape: tuple[int, ...]
@@ -50,9 +50,9 @@ class HuggingFaceWeights:
     """Returns the paths of the files, of which the first stands for all in messages."""
     return files.find_weights()
 
-  def _open(self, paths: list[pathlib.Path]) -> dict[str, Tensor]:
+  def _open(self, paths: list[pathlib.Path]) -> dict[str, StoredTensor]:
     """Returns {path: tensor} of the files."""
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, StoredTensor] = {}
     for path in paths:
       if path.suffix == ".h5":
         tensors |= _read_hdf5(path, self._config.architecture.main)
@@ -101,11 +101,11 @@ def _read_safetensors(path, main):
     if part.get_dtype() not in _FLOATS:
       continue
     if "/" in name:
-      tensors[_below(main, name)] = Tensor(shape, functools.partial(_read, content, name))
+      tensors[_below(main, name)] = StoredTensor(shape, functools.partial(_read, content, name))
       continue
     key = path_of_name(_HOLDERS.sub("", name).removeprefix(f"{main}."))
     shape = from_pytorch(key, np.empty(shape, bool)).shape
-    tensors[key] = Tensor(shape, functools.partial(_read, content, name, key))
+    tensors[key] = StoredTensor(shape, functools.partial(_read, content, name, key))
   return tensors
 
 
@@ -122,7 +122,7 @@ def _read_hdf5(path, main):
 
   def add(name, item):
     if isinstance(item, h5py.Dataset):
-      tensors[_below(main, name)] = Tensor(item.shape, lambda: np.asarray(item, np.float32))
+      tensors[_below(main, name)] = StoredTensor(item.shape, lambda: np.asarray(item, np.float32))
 
   h5py.File(path).visititems(add)
   return tensors

@@ -15,7 +15,7 @@ import functools
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,21 +30,24 @@ from bert_flow_tf.encoder.checkpoints.files import (
   TranslatedFiles,
   capital_pieces,
 )
-from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights, Tensor
+from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights, StoredTensor
+from bert_flow_tf.encoder.checkpoints.preset_files import (
+  ASSETS,
+  PREPROCESSOR,
+  TASK,
+  TOKENIZER,
+  WEIGHTS,
+  find_preset_weights,
+)
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import SIZES
 from bert_flow_tf.encoder.transformer.weights import shapes_of
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer, is_text
+from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
-TOKENIZER, TASK, PREPROCESSOR, _ASSETS = "tokenizer.json", "task.json", "preprocessor.json", "assets/tokenizer"
-WEIGHTS, SHARDS = "model.weights.h5", "model.weights.json"
-# Patterns of a preset's small files, and of its weights.
-SMALL_FILES = (TASK, PREPROCESSOR, f"{_ASSETS}/*")
-WEIGHTS_FILES = (WEIGHTS, SHARDS, "model_*.weights.h5")
 _PACKAGES = ("keras_hub", "keras_nlp")
 # {key of a backbone's config: key of BERT's config.json}, besides the size of the vocabulary.
 _KEYS = {
@@ -236,16 +239,6 @@ _MODULES, _POOLING, _LENGTH = "modules.json", "1_Pooling", "sentence_bert_config
 _MODULE_TYPE = "sentence_transformers.models."
 
 
-def is_preset(files: EncoderFiles) -> bool:
-  """Returns whether the files are a preset's, of any class: Keras saved an object there."""
-  names: Sequence[str] = (TOKENIZER, PREPROCESSOR, TASK)
-  if files.has(CONFIG):
-    names = (CONFIG,)
-    if "model_type" in files.json(CONFIG):
-      return False
-  return any("registered_name" in files.json(name) for name in names)
-
-
 def read_preset(
   files: EncoderFiles, vocab_file: pathlib.Path | None, changes: Json
 ) -> tuple[Declared, TranslatedFiles, HuggingFaceWeights]:
@@ -383,7 +376,7 @@ def _read_tokenizer(files, backbone, vocab_file):
 
 def _find_vocabulary(files, tokenizer, vocab_file):
   """Returns the path of the vocabulary."""
-  path = vocab_file or files.folder / _ASSETS / tokenizer.file
+  path = vocab_file or files.folder / ASSETS / tokenizer.file
   expected = [path]
   if tokenizer.name == "vocab.json":
     expected.append(path.with_name(_MERGES))
@@ -433,30 +426,6 @@ def _declaration(files):
   return contents, paths
 
 
-def find_preset_weights(files: EncoderFiles) -> list[pathlib.Path]:
-  """Returns the paths of a preset's weights: of the only file, or of the list of shards and the shards."""
-  path = files.folder / WEIGHTS
-  if path.is_file():
-    return [path]
-  path = files.folder / SHARDS
-  if not path.is_file():
-    raise EncoderError(
-      f"{files.folder}: no weights; expected {WEIGHTS} or {SHARDS}, which backbone.save_to_preset(FOLDER) writes"
-    )
-  listed: set[Any] = set()
-  weight_map = files.json(SHARDS).get("weight_map")
-  for names in weight_map.values() if isinstance(weight_map, dict) else ():
-    listed.update(names if isinstance(names, list) else [names])
-  if not listed or not all(map(is_text, listed)):
-    raise EncoderError(f"{path}: expected a weight_map with names of files; download or save it again")
-  if any(pathlib.PurePath(name).name != name for name in listed):
-    raise EncoderError(f"{path}: its weight_map names a file of another folder; download it again")
-  missing = sorted(name for name in listed if not (files.folder / name).is_file())
-  if missing:
-    raise EncoderError(f"{files.folder}: {len(missing)} files that {SHARDS} lists are missing, first {missing[0]}")
-  return [path, *(files.folder / name for name in sorted(listed))]
-
-
 class _PresetWeights(HuggingFaceWeights):
   """Weights of a preset, which are read when they are asked for."""
 
@@ -469,7 +438,7 @@ class _PresetWeights(HuggingFaceWeights):
     """See the base class."""
     return find_preset_weights(files)
 
-  def _open(self, paths: list[pathlib.Path]) -> dict[str, Tensor]:
+  def _open(self, paths: list[pathlib.Path]) -> dict[str, StoredTensor]:
     """See the base class."""
     groups, config = _read_groups(paths), self._config
     layers: dict[str, list[tuple[str, tuple[int, ...]]]] = {}  # {layer: the paths and shapes of its weights}
@@ -477,13 +446,13 @@ class _PresetWeights(HuggingFaceWeights):
       layers.setdefault(re.split(r"[/.](?=\w+$)", path)[0], []).append((path, shape))
     places = _places(self._backbone, config)
     self._check_names(set(groups), {place.group for place in places.values()})
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, StoredTensor] = {}
     for layer, weights in layers.items():
       if layer in places:
         tensors |= self._read_layer(places[layer], groups[places[layer].group], weights)
       else:  # RoBERTa's only segment, which KerasHub does not have
         (path, shape), *_ = weights
-        tensors[path] = Tensor(shape, functools.partial(np.zeros, shape, np.float32))
+        tensors[path] = StoredTensor(shape, functools.partial(np.zeros, shape, np.float32))
     return tensors
 
   def _check_names(self, found, expected):
@@ -524,7 +493,7 @@ class _PresetWeights(HuggingFaceWeights):
         shape = (shape[0] + place.rows_before, *shape[1:])
       per_row = len(weights) == 1
       read = functools.partial(_read, array, scale if number == 0 else None, per_row, shape)
-      tensors[path] = Tensor(shape, read)
+      tensors[path] = StoredTensor(shape, read)
     return tensors
 
 

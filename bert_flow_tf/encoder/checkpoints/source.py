@@ -8,6 +8,7 @@ import re
 
 from absl import logging
 
+from bert_flow_tf.encoder.checkpoints import preset_files
 from bert_flow_tf.encoder.checkpoints.declared import SENTENCE_TRANSFORMERS, find_static_embedding
 from bert_flow_tf.encoder.checkpoints.files import (
   CONFIG,
@@ -37,9 +38,15 @@ HUB_NAMES = {
 }
 MODEL_NAMES = tuple(_PACKAGED | HUB_NAMES)
 
-_SMALL = (CONFIG, *TOKENIZER_FILES, *SENTENCE_TRANSFORMERS)
+_SMALL = (CONFIG, *TOKENIZER_FILES, *SENTENCE_TRANSFORMERS, *preset_files.SMALL_FILES)
 # Formats of weights. Files have hundreds of megabytes, so the second format is fetched only without the first.
-_WEIGHTS = (("model*.safetensors", "model.safetensors.index.json"), ("tf_model*.h5", "tf_model.h5.index.json"))
+_WEIGHTS = (
+  ("model*.safetensors", "model.safetensors.index.json"),
+  ("tf_model*.h5", "tf_model.h5.index.json"),
+  preset_files.WEIGHTS_FILES,
+)
+# Handles of KerasHub, and the form of the names of its presets, as bert_base_en.
+_HANDLE = re.compile(r"(?:kaggle|hf|gs|modelscope)://.*|[a-z][a-z0-9.]*(?:_[a-z0-9.]+)+")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
 # The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
@@ -111,7 +118,14 @@ def check_name(name: str) -> None:
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
   if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
     return
-  expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face or Google folder, a hub id org/name"
+  if _HANDLE.fullmatch(rest):
+    save = "backbone.save_to_preset(FOLDER), tokenizer.save_to_preset(FOLDER)"
+    raise EncoderError(
+      f"model={name}: no such folder; a preset of KerasHub is given by its folder: download it, or load and save it in "
+      f"KerasHub ({save}), and give model=FOLDER",
+      "model",
+    )
+  expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face, KerasHub or Google folder, a hub id org/name"
   if kind is TRANSFORMER:
     expected += f", or {', '.join(each.form for each in PREFIXED)}"
   raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
@@ -155,7 +169,10 @@ def _cached(repo: str, settings: EncoderSettings) -> EncoderFiles | None:
     snapshot = EncoderFiles(_snapshot(repo, settings, local_files_only=True, allow_patterns=list(_SMALL)))
     static_files = find_static_embedding(snapshot)
     files = static_files or snapshot
-    files.find_weights()
+    if preset_files.is_preset(files):
+      preset_files.find_preset_weights(files)
+    else:
+      files.find_weights()
   except (OSError, ValueError, EncoderError):  # not cached, a damaged cache, or only a part of the files
     return None
   if (files.has(CONFIG) or static_files) and any(map(files.has, VOCABULARIES)):

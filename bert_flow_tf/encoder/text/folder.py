@@ -53,7 +53,7 @@ def load_tokenizer(
     tokenizer = FolderTokenizer.of_files(files, overrides)
   else:
     tokenizer = SentenceTokenizer.from_vocab_txt(files, name, overrides)
-  tokenizer.prompt = overrides.get("prompt") or ""
+  tokenizer.prompt, tokenizer.keras_hub = overrides.get("prompt") or "", files.keras_hub
   return tokenizer
 
 

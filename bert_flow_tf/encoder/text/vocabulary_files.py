@@ -129,6 +129,7 @@ def _own_sentence_piece_backend(path, architecture):
   converter = _converter(path, architecture, {})
   if architecture is _ALBERT:
     converter.vocab = lambda proto: [(piece.piece, piece.score) for piece in proto.pieces]
+  converter.special_tokens = set(architecture.specials.values())
   backend = converter.converted()
   rules = converter.proto.normalizer_spec
   steps: list[normalizers.Normalizer] = []

@@ -30,6 +30,7 @@ from bert_flow_tf.encoder.checkpoints.files import (
 from bert_flow_tf.encoder.settings import MAX_CHARS_PER_WORD
 from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
+from bert_flow_tf.encoder.text.keras_hub_text import differing
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
@@ -71,6 +72,8 @@ class SentenceTokenizer:
 
   spaced = False
   prompt = ""
+  # Settings of KerasHub's tokenizer, of whose other tokens a warning tells; empty for other vocabularies.
+  keras_hub: Json = {}  # noqa: RUF012 (never changed)
   # Characters of a text that are read per token; None for all.
   characters_per_token: int | None = None
   _names_all_rows = True
@@ -193,6 +196,7 @@ class SentenceTokenizer:
       cut += cut_of_chunk
     if warn and ids:
       self._warn_of_text(ids, cut, max_seq_length)
+      self._warn_of_keras_hub(sentences)
     return ids
 
   def warn_of_text(self, sentences: Sequence[str], max_seq_length: int) -> list[np.ndarray]:
@@ -219,6 +223,20 @@ class SentenceTokenizer:
         "can get the same embedding; use an encoder that was trained on text in this language",
         100 * unknown / pieces,
         self.specials["unk_token"],
+      )
+
+  def _warn_of_keras_hub(self, sentences):
+    """Logs how many sentences have other tokens in KerasHub, if the vocabulary is a preset's."""
+    if not self.keras_hub:
+      return
+    others = differing(self.keras_hub, self, sentences)
+    if others:
+      logging.warning(
+        "KerasHub's tokenizer gives other tokens to %d of %d texts, first %r: it joins words at no-break spaces, "
+        "splits them at control characters, and folds compatibility forms; their embeddings are not KerasHub's",
+        len(others),
+        len(sentences),
+        others[0][:60],
       )
 
   def files(self) -> dict[str, bytes]:
