@@ -59,7 +59,7 @@ class EncoderSettings(Settings):
   model: str = setting(
     "mini",
     "Encoder: mini, base, large, large-wwm, their -cased versions, a hub id, or a folder of Hugging Face, KerasHub or "
-    "Google (TF1) (bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert or deberta-v2); "
+    "Google's TF1 (bert, roberta, xlm-roberta, camembert, mpnet, distilbert, electra, albert, modernbert, deberta-v2); "
     f"{kinds.HELP}.",
     part=NAME,
     named=False,  # it has its own part in an experiment's name
