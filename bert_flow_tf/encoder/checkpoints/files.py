@@ -228,10 +228,8 @@ class TranslatedFiles(EncoderFiles):
     if not path:
       return self
     start = f"{path}/"
-    contents, paths = (
-      {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
-      for values in (self._contents, self._paths)
-    )
+    contents = {name.removeprefix(start): value for name, value in self._contents.items() if name.startswith(start)}
+    paths = {name.removeprefix(start): value for name, value in self._paths.items() if name.startswith(start)}
     return TranslatedFiles(self.folder / path, contents, paths)
 
   @property

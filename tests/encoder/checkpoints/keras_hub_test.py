@@ -253,7 +253,7 @@ def test_types(dtype, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "albert"])
-def test_golden(name):
+def test_golden(name, tmp_path):
   """Embeddings of texts and ids, in Python and as a graph, are KerasHub's."""
   folder = shared(f"golden_tf/keras_hub_{name}")
   reference = np.load(folder / "reference.npz")
@@ -263,6 +263,9 @@ def test_golden(name):
     found = encoder.embed_batch(reference["ids"], reference["mask"], pooling).numpy()
     np.testing.assert_allclose(found, reference[key], atol=1e-5)
     np.testing.assert_allclose(embed(encoder, texts, pooling, 24), reference[key], atol=1e-5)
+  save_encoder(encoder, tmp_path / "saved")
+  saved = SentenceEncoder.from_pretrained(tmp_path / "saved")
+  assert saved.tokenizer_checksum == encoder.tokenizer_checksum  # which calibrations compare
   if importlib.util.find_spec("tensorflow_text") is None:
     pytest.skip("tensorflow-text is not installed: it cuts texts inside a graph")
   from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
