@@ -16,7 +16,16 @@ from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.text_encoder import TokenEncoder
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
-from bert_flow_tf.flow.keras import Layer, as_output_shape, check_dense, is_symbolic, name_scope, registered, weights_on
+from bert_flow_tf.flow.keras import (
+  Layer,
+  as_output_shape,
+  check_dense,
+  is_symbolic,
+  name_in_file,
+  name_scope,
+  registered,
+  weights_on,
+)
 
 # Differences that an error names.
 _SHOWN = 3
@@ -81,6 +90,7 @@ class EncoderLayer(Layer):
         f"'{self.name}': a .keras or .h5 file names the encoder, and a model object of your own has no name to load it "
         "by; save the weights (save_weights), or a SavedModel (tf.saved_model.save)"
       )
+    name_in_file(self)
     identity = self._encoder.identity(self._pooling, self._max_seq_length)
     config = {"name": self.name, "trainable": self.trainable, "encoder": identity.to_dict()}
     if self._encoder.token_weights is not None:

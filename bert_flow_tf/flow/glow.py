@@ -14,7 +14,7 @@ from absl import logging
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import FlowConfig, check_arguments
-from bert_flow_tf.flow.keras import DType, Layer, name_scope, registered
+from bert_flow_tf.flow.keras import DType, Layer, name_in_file, name_scope, one_in_file, registered
 from bert_flow_tf.flow.layer import FlowLayer, Network, Vectors, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
@@ -258,6 +258,7 @@ class Glow(FlowLayer):
 
   def get_config(self) -> dict[str, object]:
     """Returns the constructor's arguments as json values."""
+    name_in_file(self)
     config = {**self.settings(), "name": self.name, "trainable": self.trainable}
     if self.has_custom_network:
       config["network"] = [layer.get_config()["network"] for layer in self.chain[2::3]]
@@ -269,8 +270,9 @@ class Glow(FlowLayer):
 
   @classmethod
   def from_config(cls, config: dict[str, Any]) -> "Glow":
-    """Returns a new flow with the arguments of `get_config`."""
-    return cls(**config)
+    """Returns a flow with the arguments of `get_config`: a new one, unless Keras reads a flow of a file again."""
+    settings = {key: value for key, value in config.items() if key != "network"}  # whose parts may have ids
+    return one_in_file(config, settings, lambda: cls(**config))
 
   def named_weights(self) -> dict[str, NamedWeight]:
     """Returns every weight but `state` by its name in the original's checkpoint below `bert/flow/`."""

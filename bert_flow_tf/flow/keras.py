@@ -5,9 +5,10 @@ Nothing else in the package knows which Keras it has.
 
 import contextlib
 import os
+import sys
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -25,12 +26,15 @@ if IS_KERAS_3:
     )
   from keras import Variable as Weight
   from keras.layers import Layer
+  from keras.src.backend.common.global_state import get_global_attribute
 else:
   import tf_keras as keras
   from tensorflow import Variable as Weight
   from tf_keras.layers import Layer
+  from tf_keras.src.saving.serialization_lib import SHARED_OBJECTS
 
 Shape: TypeAlias = Sequence[int | None] | tf.TensorShape  # of the inputs of a layer
+LayerT = TypeVar("LayerT", bound=Layer)
 DType: TypeAlias = str | tf.DType | keras.mixed_precision.Policy | None
 # Registers a class under a name that saved models hold, so that Keras finds the class without custom_objects.
 registered = keras.saving.register_keras_serializable("bert_flow_tf")
@@ -88,6 +92,55 @@ def parts_of(layer: Layer) -> list[Layer]:
   if IS_KERAS_3:
     return list(layer._flatten_layers())
   return [layer, *(part for part in layer.submodules if isinstance(part, Layer))]
+
+
+def _layers_of_file(kind):
+  """Returns Keras' dict of the layers of the .keras file that is written or read; None outside of this."""
+  if IS_KERAS_3:
+    return get_global_attribute(f"shared_objects/id_to_{kind}_map")
+  if not getattr(SHARED_OBJECTS, "enabled", False):
+    return None
+  return getattr(SHARED_OBJECTS, f"id_to_{kind}_map")
+
+
+def name_in_file(layer: Layer) -> None:
+  """Lets a .keras file that is written name a layer by an id wherever it is used, so that it is one after loading.
+
+  Keras itself does so from the second use on, and adds the id to the first use only if this is not inside a layer.
+  """
+  written = _layers_of_file("config")
+  if written is not None:
+    written.setdefault(id(layer), {})
+
+
+def one_in_file(config: Mapping[str, Any], settings: Mapping[str, Any], make: Callable[[], LayerT]) -> LayerT:
+  """Returns a layer for the `config` that Keras gives to `from_config`: that of `make`, or one that was read before.
+
+  Until release 0.2.0, a file did not name the first use of a layer that is within another one. So a named layer that
+  was not read before is the only one that was read without a name and has equal settings.
+  """
+  read = _layers_of_file("obj")
+  if read is None:
+    return make()
+  unnamed = read.setdefault("bert_flow_tf", [])  # [(settings, layer)], as long as Keras reads this file
+  is_named = _is_named(config)
+  twins = [pair for pair in unnamed if is_named and pair[0] == settings]
+  if len(twins) == 1:
+    unnamed.remove(twins[0])
+    return twins[0][1]
+  layer = make()
+  if not is_named:
+    unnamed.append((settings, layer))
+  return layer
+
+
+def _is_named(config):
+  """Returns whether the layer of a config has an id in the file that Keras reads, which `from_config` is not told."""
+  frame = sys._getframe()
+  while frame is not None and frame.f_code.co_name != "deserialize_keras_object":
+    frame = frame.f_back
+  saved = frame.f_locals["config"] if frame is not None else {}
+  return saved.get("config") is config and "shared_object_id" in saved
 
 
 def track_parts(layer: Layer) -> None:

@@ -16,6 +16,7 @@ from bert_flow_tf.flow.keras import (
   build_scope,
   is_symbolic,
   keras,
+  name_in_file,
   parts_of,
   track_parts,
 )
@@ -168,6 +169,8 @@ def _as_tensor(values, dtype):
 
 def to_keras(layer: Layer | Callable[[int], Layer]) -> dict[str, object]:
   """Returns a layer, or a function that makes one, as `from_keras` reads it in all of Keras' formats."""
+  if isinstance(layer, Layer):
+    name_in_file(layer)
   config = keras.saving.serialize_keras_object(layer)
   if isinstance(layer, Layer) and config.get("registered_name"):
     config["class_name"] = config["registered_name"]  # .h5 and SavedModel know no other name

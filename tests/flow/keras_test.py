@@ -9,7 +9,9 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from bert_flow_tf.errors import ConfigError, FlowError
-from bert_flow_tf.flow import AffineCoupling, Glow, NegativeLogLikelihood
+from bert_flow_tf.flow import AdditiveCoupling, AffineCoupling, Glow, NegativeLogLikelihood
+from bert_flow_tf.flow import glow as glow_lib
+from bert_flow_tf.flow import layer as layer_lib
 from bert_flow_tf.flow.keras import IS_KERAS_3, keras, parts_of
 from bert_flow_tf.flow.layer import FlowLayer
 from tests.flow.cases import CASES, DIM, cone, randomize
@@ -131,14 +133,136 @@ def test_loaded_in_a_new_process_without_custom_objects(everything, tmp_path):
   assert run_python("-c", IN_A_NEW_PROCESS, tmp_path, *ENDINGS.values()).endswith(f"equal {len(ENDINGS) + 1}\n")
 
 
-def test_a_shared_flow_is_one_in_a_deep_copy_and_two_in_a_clone():
+def submodel(layer):
+  inputs = keras.Input([DIM])
+  return keras.Model(inputs, layer(inputs))
+
+
+def bits_of(flow):
+  return NegativeLogLikelihood(flow)
+
+
+# {name: (inputs, flow) -> outputs that use the flow twice or more}
+SHARED = {
+  "latent, bits": lambda u, flow: [flow(u), bits_of(flow)(u)],
+  "bits, latent": lambda u, flow: [bits_of(flow)(u), flow(u)],
+  "dict, latent first": lambda u, flow: {"a": flow(u), "bits": bits_of(flow)(u)},
+  "dict, bits first": lambda u, flow: {"z": flow(u), "bits": bits_of(flow)(u)},
+  "two bits": lambda u, flow: [bits_of(flow)(u), bits_of(flow)(u)],
+  "two bits, latent": lambda u, flow: [bits_of(flow)(u), bits_of(flow)(u), flow(u)],
+  "latent in a submodel, bits": lambda u, flow: [submodel(flow)(u), bits_of(flow)(u)],
+  "bits, latent in a submodel": lambda u, flow: [bits_of(flow)(u), submodel(flow)(u)],
+  "bits in a submodel, latent": lambda u, flow: [submodel(bits_of(flow))(u), flow(u)],
+}
+if IS_KERAS_3:  # the other one does not keep what its own layers share
+  SHARED["bits, latents of a sequence"] = lambda u, flow: [
+    bits_of(flow)(u),
+    keras.layers.TimeDistributed(flow)(keras.layers.Reshape([1, DIM])(u)),
+  ]
+
+
+def take_step(model):
+  weights = model.trainable_weights
+  model.optimizer.apply_gradients([(tf.ones(weight.shape), weight) for weight in weights])
+
+
+def check_shared(name, folder, **arguments):
+  """Saves a trained model of one flow and a dict of inputs, and compares it with what is loaded."""
+  names = ("first", "second")
+  inputs = {key: keras.Input([DIM], name=key) for key in names}
+  flow = small(**arguments)
+  flow.adapt(2 * U)
+  model = keras.Model(inputs, SHARED[name](keras.layers.Add()(list(inputs.values())), flow))
+  model.compile(keras.optimizers.Adam(0.01))
+  take_step(model)
+  model.save(folder / "model.keras")
+  found = keras.models.load_model(folder / "model.keras")
+  assert [weight.shape for weight in found.weights] == [weight.shape for weight in model.weights]
+  for _ in range(2):
+    for ours, theirs in zip(
+      *(tf.nest.flatten(each({key: U for key in names})) for each in (found, model)), strict=True
+    ):
+      np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    for each_model in (found, model):
+      take_step(each_model)  # equal only with the state of the optimizer
+
+
+def name_nothing(monkeypatch):
+  """Lets Keras name the layers of a file, as release 0.2 did: it saved models that it could not load."""
+  for module in (glow_lib, layer_lib):
+    monkeypatch.setattr(module, "name_in_file", lambda layer: None)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_shared_flow_is_one_after_loading_in_any_order(name, tmp_path):
+  check_shared(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_shared_flow_of_a_file_of_release_0_2_is_one(name, tmp_path, monkeypatch):
+  name_nothing(monkeypatch)
+  check_shared(name, tmp_path)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_shared_flow_of_networks_of_a_users_own_is_one(is_old, tmp_path, monkeypatch):
+  if is_old:
+    name_nothing(monkeypatch)
+  check_shared("dict, bits first", tmp_path, network=custom_network)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_flows_of_equal_names_and_settings_stay_two(is_old, tmp_path, monkeypatch):
+  if is_old:
+    name_nothing(monkeypatch)
+  first, second = small(name="flow"), small(name="flow")
+  inputs = keras.Input([DIM])
+  outputs = [bits_of(first)(inputs), second(inputs)]
+  if not is_old:  # whose file would not say which of both is used twice
+    outputs.append(bits_of(first)(inputs))
+  model = keras.Model(inputs, outputs)
+  randomize(first, seed=1)
+  randomize(second, seed=2)
+  model.save(tmp_path / "model.keras")
+  found = keras.models.load_model(tmp_path / "model.keras")
+  assert len(found.weights) == len(model.weights) == 2 * len(first.weights)
+  for ours, theirs in zip(found(U), model(U), strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_couplings_that_share_a_network(tmp_path):
+  network = keras.layers.Dense(DIM // 2, kernel_initializer=keras.initializers.RandomNormal(seed=1))
+  inputs = keras.Input([DIM])
+  model = keras.Model(inputs, [AdditiveCoupling(network=network)(inputs), AdditiveCoupling(network=network)(inputs)])
+  model.save(tmp_path / "model.keras")
+  found = keras.models.load_model(tmp_path / "model.keras")
+  assert len(found.weights) == len(model.weights) == len(network.weights)
+  np.testing.assert_allclose(found(U)[1], model(U)[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["latent, bits", "dict, bits first"])
+def test_a_shared_flow_is_one_in_a_deep_copy_and_two_in_a_clone(name, tmp_path):
   inputs, flow = keras.Input([DIM]), small()
-  model = keras.Model(inputs, [flow(inputs), NegativeLogLikelihood(flow)(inputs)])
-  assert len(model.weights) == len(copy.deepcopy(model).weights) == len(flow.weights)
+  flow.adapt(U)
+  model = keras.Model(inputs, SHARED[name](inputs, flow))
+  expected = tf.nest.flatten(model(U))
+  for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+    assert len(model.weights) == len(copied.weights) == len(flow.weights)
+    np.testing.assert_allclose(tf.nest.flatten(copied(U))[1], expected[1], rtol=1e-4, atol=1e-4)
   clone = keras.models.clone_model(model)
   assert len(clone.weights) == 2 * len(flow.weights)
-  latents, bits = clone(U)
-  assert np.isfinite(latents).all() and np.isfinite(bits).all()
+  model.save(f"{tmp_path}/model.h5")
+  separate = keras.models.load_model(f"{tmp_path}/model.h5")
+  assert len(separate.weights) == 2 * len(flow.weights)
+  for outputs in (expected, tf.nest.flatten(separate(U))):
+    np.testing.assert_allclose(outputs[1], expected[1], rtol=1e-4, atol=1e-4)
+  for outputs in tf.nest.flatten(clone(U)):
+    assert np.isfinite(outputs).all()
+  again = small(seed=2)
+  rebuilt = keras.Model(inputs, SHARED[name](inputs, again))
+  model.save_weights(f"{tmp_path}/model.weights.h5")
+  rebuilt.load_weights(f"{tmp_path}/model.weights.h5")
+  np.testing.assert_array_equal(again(U), flow(U))
 
 
 @pytest.mark.skipif(not IS_KERAS_3, reason="Keras 2 exports nothing; its SavedModels are among the ways above")
