@@ -26,7 +26,6 @@ if IS_KERAS_3:
     )
   from keras import Variable as Weight
   from keras.layers import Layer
-  from keras.src.backend.common.global_state import get_global_attribute
 else:
   import tf_keras as keras
   from tensorflow import Variable as Weight
@@ -97,6 +96,10 @@ def parts_of(layer: Layer) -> list[Layer]:
 def _layers_of_file(kind):
   """Returns Keras' dict of the layers of the .keras file that is written or read; None outside of this."""
   if IS_KERAS_3:
+    try:
+      from keras.src.backend.common.global_state import get_global_attribute
+    except ImportError:  # not public: another Keras may have another place, and writes and reads files in its own way
+      return None
     return get_global_attribute(f"shared_objects/id_to_{kind}_map")
   if not getattr(SHARED_OBJECTS, "enabled", False):
     return None
