@@ -7,11 +7,13 @@
 import json
 import pathlib
 import types
+import warnings
 from collections.abc import Mapping, Sequence
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from bert_flow_tf.encoder.text.sentence_piece import symbols_of
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
 from bert_flow_tf.encoder.transformer.families.architecture import Architecture
 from bert_flow_tf.errors import EncoderError
@@ -24,8 +26,10 @@ _RARE = "\ua66e \U00013000"
 _ALBERT, _MPNET = ARCHITECTURES["albert"], ARCHITECTURES["mpnet"]
 
 
-def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Json) -> tokenizers.Tokenizer:
-  """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer.
+def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Json) -> tuple[tokenizers.Tokenizer, Json]:
+  """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer; and its symbols.
+
+  The symbols are those of `sentence_piece.symbols_of`, none for other files.
 
   Args:
     path: the file.
@@ -42,9 +46,9 @@ def read_vocabulary(path: pathlib.Path, architecture: Architecture, config: Json
     pieces = path.read_text(encoding="utf-8").split("\n")
     if specials["unk_token"] not in pieces:
       raise EncoderError(f"no line is {specials['unk_token']}")
-    return word_piece_backend(pieces, specials, architecture)
+    return word_piece_backend(pieces, specials, architecture), {}
   if path.name == "vocab.json":
-    return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space")))
+    return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space"))), {}
   return _sentence_piece_backend(path, architecture, config)
 
 
@@ -116,7 +120,7 @@ def _fairseq_tokens(specials, normalized):
 
 
 def _sentence_piece_backend(path, architecture, config):
-  """Returns the backend of a file of SentencePiece, whose package is not needed."""
+  """Returns the backend of a file of SentencePiece, whose package is not needed, and its symbols."""
   from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
 
   ids: dict[str, int] = {}
@@ -128,8 +132,10 @@ def _sentence_piece_backend(path, architecture, config):
     split_by_punct=bool(config.get("split_by_punct")),
     convert_tokens_to_ids=lambda token: ids.get(token, 0),
   )
-  converter = SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"](slow)
+  with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", ".*byte fallback")  # which `unigram_reader` has
+    converter = SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"](slow)
   # Only the template of two sentences reads the ids of special tokens, which the vocabulary has by now.
   pieces = [piece for piece, _ in converter.vocab(converter.proto)]
   ids |= {piece: row for row, piece in enumerate(pieces)}
-  return converter.converted()
+  return converter.converted(), symbols_of(converter.proto, pieces)
