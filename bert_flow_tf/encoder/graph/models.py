@@ -79,7 +79,9 @@ class Unigram:
   # Read per token: the first pieces of a run, as "aaa...", follow from its length.
   characters_per_token = 1024
 
-  def __init__(self, model: Json) -> None:
+  def __init__(self, model: Json, byte_ids: list[int] | None = None) -> None:
+    """Takes the model of a tokenizer.json, and the ids of bytes that stand for an unknown character, if they do."""
+    self._byte_ids = None if byte_ids is None else tf.constant(byte_ids, tf.int32)
     scores = np.array([score for _, score in model["vocab"]], np.float64)
     self._unknown = model["unk_id"]
     pieces = {piece: index for index, (piece, _) in enumerate(model["vocab"]) if piece}
@@ -113,10 +115,23 @@ class Unigram:
     on_path = _on_path(self._longest - steps, position, rows)
     ids, rows = ids[on_path], rows[on_path]
     unknown = ids == self._unknown
+    if self._byte_ids is not None:
+      # An unknown piece is a single character.
+      texts = tf.strings.unicode_encode(characters.flat_values[on_path][unknown][:, tf.newaxis], "UTF-8")
+      ids, rows = self._with_bytes(ids, rows, unknown, texts)
+      unknown = tf.zeros_like(ids, tf.bool)
     follows = unknown[1:] & unknown[:-1] & (rows[1:] == rows[:-1])
     kept = tf.concat([[True], ~follows], 0)[: tf.size(ids)]
     pieces = tf.RaggedTensor.from_value_rowids(ids[kept], rows[kept], tf.size(words), validate=False)
     return tf.gather(pieces, tf.math.invert_permutation(order))
+
+  def _with_bytes(self, ids, rows, unknown, texts):
+    """Returns ids and rows with the bytes of `texts` in place of the unknown pieces."""
+    counts = tf.tensor_scatter_nd_update(tf.ones_like(ids), tf.where(unknown), tf.strings.length(texts))
+    numbers = tf.gather(self._byte_ids, tf.cast(tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8), tf.int32))
+    is_byte = tf.repeat(unknown, counts)
+    ids = tf.tensor_scatter_nd_update(tf.repeat(ids, counts), tf.where(is_byte), numbers)
+    return ids, tf.repeat(rows, counts)
 
   def _pieces_at(self, characters, rows):
     """Returns pieces that end at each character, the longest first, 0 for none: int32 [longest, characters]."""

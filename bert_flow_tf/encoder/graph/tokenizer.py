@@ -69,7 +69,8 @@ class GraphTokenizer:
     self.max_seq_length, self._prompt = int(max_seq_length), tokenizer.prompt
     self.cls_id, self.sep_id, self.pad_id, _ = tokenizer.special_ids
     self._characters_per_token = tokenizer.characters_per_token
-    definition = json.loads(tokenizer.backend.to_str())
+    reader = tokenizer.reader
+    definition = json.loads(reader.backend.to_str())
     others = [token for token in definition["added_tokens"] if not token["special"]]
     form = WordPiece if definition["model"]["type"] == "WordPiece" else AddedTokens
     if others and not form.has_form(definition, others):
@@ -77,7 +78,7 @@ class GraphTokenizer:
     if form is WordPiece:
       self._model: Any = WordPiece(definition, others)
     else:
-      self._model = _Composed(definition, others)
+      self._model = _Composed(definition, others, reader.byte_ids)
 
   def __call__(self, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """UTF-8 texts string [n] -> ids int32 [n, seq_len] and numbers of tokens int32 [n], [CLS] and [SEP] included."""
@@ -102,7 +103,7 @@ class _Composed:
 
   bytes_per_token = BYTES_PER_TOKEN
 
-  def __init__(self, definition: Json, added_tokens: list[Json]) -> None:
+  def __init__(self, definition: Json, added_tokens: list[Json], byte_ids: list[int] | None) -> None:
     model = definition["model"]
     kind, splitter = model["type"], definition["pre_tokenizer"] or {}
     for name, allowed in _SETTINGS.items():
@@ -113,7 +114,7 @@ class _Composed:
     if kind == "BPE" and splitter["type"] == "ByteLevel":
       self._pieces: Any = BytePairs(model)
     elif kind == "Unigram" and splitter["type"] != "ByteLevel" and model["unk_id"] is not None:
-      self._pieces = Unigram(model)
+      self._pieces = Unigram(model, byte_ids)
     else:
       raise NoGraphForm(f"its model is {kind} after {splitter['type']}")
     if added_tokens:

@@ -4,6 +4,7 @@ Files, in the order in which to read them:
 
     folder             load_tokenizer: chooses the tokenizer of a folder, and reads tokenizer.json
     word_piece         SentenceTokenizer, BERT's, which is the base of the others
+    sentence_piece     PieceReader: how SentencePiece reads text with a unigram vocabulary
     pieces             word pieces of many texts at once
     vocabulary_files   tokenizers of folders that have no tokenizer.json
     added_tokens       tokens that were added to a vocabulary

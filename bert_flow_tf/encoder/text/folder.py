@@ -11,6 +11,7 @@ import tokenizers
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, VOCABULARIES, EncoderFiles
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
+from bert_flow_tf.encoder.text.sentence_piece import BYTE_FALLBACK, CONTROL, USER_DEFINED, PieceReader, unigram_reader
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend, read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
@@ -61,16 +62,18 @@ class FolderTokenizer(SentenceTokenizer):
   """Tokenizer of a folder for single sentences, with its own special tokens: <s> tokens </s>.
 
   `kind` is `WORDPIECE`, `BYTE_BPE` or `UNIGRAM`; `settings` has do_lower_case, and all of BERT's if the normalizer, the
-  splitter of words and the model are BERT's. As for BERT, text like "</s>" in a sentence is text.
+  splitter of words and the model are BERT's. As for BERT, text like "</s>" in a sentence is text, also where it is a
+  piece of the vocabulary. `symbols` are those of `sentence_piece.symbols_of`.
   """
 
   _names_all_rows = False  # some vocabularies have fewer pieces than the published models have rows
 
-  def __init__(self, backend: tokenizers.Tokenizer, specials: dict[str, str], path: pathlib.Path) -> None:
+  def __init__(
+    self, backend: tokenizers.Tokenizer, specials: dict[str, str], path: pathlib.Path, symbols: Json | None = None
+  ) -> None:
     """Uses a tokenizer that was read from `path`, without its own truncation and padding."""
     backend.no_truncation()
     backend.no_padding()
-    backend.encode_special_tokens = True
     self.vocab_file, self.specials = path, specials
     content = json.loads(backend.to_str())
     normalizer, model = content["normalizer"] or {}, content["model"]
@@ -92,7 +95,15 @@ class FolderTokenizer(SentenceTokenizer):
       self.settings[_MAX_CHARS] = model[_MAX_CHARS]
       if not others:
         pieces = WordPieces
-    self._use(backend, pieces)
+    reader = PieceReader(backend)
+    if model["type"] == "Unigram":
+      symbols = dict(symbols or {})
+      control = [piece for piece in symbols.pop(CONTROL, ()) if piece not in special]
+      if control:  # besides the special tokens, as in CamemBERT's vocabulary
+        symbols[CONTROL] = control
+      reader = unigram_reader(backend, content, special, symbols)
+      self.settings |= symbols
+    self._use(backend, pieces, reader)
     missing = [specials[key] for key in _NEEDED if specials[key] not in self.ids]
     if missing:
       raise EncoderError(f"{path}: no token is {', '.join(missing)}; use the tokenizer of the model's training")
@@ -106,8 +117,9 @@ class FolderTokenizer(SentenceTokenizer):
     try:
       if name == "tokenizer.json":
         backend = tokenizers.Tokenizer.from_file(str(path))
+        symbols = {key: config[key] for key in (CONTROL, USER_DEFINED, BYTE_FALLBACK) if config.get(key)}
       else:
-        backend = read_vocabulary(name, files, config)
+        backend, symbols = read_vocabulary(name, files, config)
       check_backend(backend)
     except Exception as error:  # tokenizers raises Exception, conversions raise errors of many classes
       raise EncoderError(f"{path}: cannot be read as a tokenizer ({one_line(error)}); download it again") from error
@@ -117,7 +129,7 @@ class FolderTokenizer(SentenceTokenizer):
     if name != "tokenizer.json":  # which has them itself
       add_tokens(backend, read_added_tokens(files), specials, path)
     _set_normalizer(backend, config, overrides, path)
-    return cls(backend, specials, path)
+    return cls(backend, specials, path, symbols)
 
   def files(self) -> dict[str, bytes]:
     """Returns {name: content} of the files of its vocabulary in an encoder's folder."""

@@ -56,7 +56,7 @@ def _found_specials(settings, tokenizer):
   """Returns the tokens that KerasHub finds in a text, where they are text here."""
   if settings.get("special_tokens_in_strings"):
     return [*tokenizer.specials.values(), *(settings.get("special_tokens") or ())]
-  if type(tokenizer.backend.model) is tokenizers.models.WordPiece:
+  if type(tokenizer.backend.model) is not tokenizers.models.BPE:
     return ()
   return settings.get("unsplittable_tokens") or list(tokenizer.specials.values())
 

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import tokenizers
+
+from bert_flow_tf.encoder.text.sentence_piece import PieceReader
 
 # Total length of the remembered words, of which about 100,000 take 20 MB.
 _CHARACTERS = 1_000_000
@@ -18,14 +19,13 @@ _MARKS = ".,'\"-"
 class Pieces:
   """Pieces of texts between the first and the last token; see `WordPieces`."""
 
-  def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
-    self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
+  def __init__(self, reader: PieceReader, cls_id: int, sep_id: int) -> None:
+    self._reader, self._cls_id, self._sep_id = reader, cls_id, sep_id
 
   def __call__(self, texts: Sequence[str], max_pieces: int) -> tuple[list[np.ndarray], int]:
     """Returns int32 arrays [seq_len] of at most `max_pieces` pieces and the two tokens; and how many are cut off."""
     rows, cut = [], 0
-    for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False):
-      ids = encoding.ids
+    for ids in self._reader.ids(texts):
       cut += max(len(ids) - max_pieces, 0)
       rows.append(np.array([self._cls_id, *ids[:max_pieces], self._sep_id], np.int32))
     return rows, cut
@@ -39,8 +39,8 @@ class WordPieces:
   find them in a dict takes a tenth of the time of cutting them.
   """
 
-  def __init__(self, tokenizer: tokenizers.Tokenizer, cls_id: int, sep_id: int) -> None:
-    self._tokenizer, self._cls_id, self._sep_id = tokenizer, cls_id, sep_id
+  def __init__(self, reader: PieceReader, cls_id: int, sep_id: int) -> None:
+    self._reader, self._cls_id, self._sep_id = reader, cls_id, sep_id
     self._known: dict[str, list[int]] = {}
     self._size = 0
 
@@ -75,8 +75,6 @@ class WordPieces:
       self._known = known = {_END: [_SEP, _CLS]}
       self._size = 0
     missing = list(set(words).difference(known))
-    encodings = self._tokenizer.encode_batch_fast(missing, add_special_tokens=False)
-    for word, encoding in zip(missing, encodings, strict=True):
-      known[word] = encoding.ids
+    known.update(zip(missing, self._reader.ids(missing), strict=True))
     self._size += sum(map(len, missing))
     return known

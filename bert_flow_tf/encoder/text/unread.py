@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
-import tokenizers
 
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, repair_surrogates, text_chunks
 
@@ -45,9 +44,9 @@ def unread(
     is_suspect |= np.array([len(text) > limit for text in written])
   rows = iter(np.flatnonzero(is_suspect).tolist())
   for chunk in text_chunks([written[row] for row in np.flatnonzero(is_suspect)]):
-    encodings = tokenizer.backend.encode_batch([text[:limit] for text in chunk], add_special_tokens=False)
-    for text, encoding in zip(chunk, encodings, strict=True):
-      parts = _parts(tokenizer, text[:limit], encoding, max_seq_length - 2, weights)
+    pieces = tokenizer.reader.ids_and_places([text[:limit] for text in chunk])
+    for text, (ids, places) in zip(chunk, pieces, strict=True):
+      parts = _parts(tokenizer, text[:limit], np.array(ids, np.int64), places, max_seq_length - 2, weights)
       if limit is not None:
         parts.append(text[limit:])
       rests[next(rows)] = " ".join(" ".join(parts).split())
@@ -82,10 +81,15 @@ def _drops_letters(tokenizer):
 
 
 def _parts(
-  tokenizer: SentenceTokenizer, text: str, encoding: tokenizers.Encoding, max_pieces: int, weights: np.ndarray | None
+  tokenizer: SentenceTokenizer,
+  text: str,
+  ids: np.ndarray,
+  places: Sequence[tuple[int, int]],
+  max_pieces: int,
+  weights: np.ndarray | None,
 ) -> list[str]:
-  """Returns the unread parts of a text with its prompt."""
-  ids, places, first = np.array(encoding.ids, np.int64), encoding.offsets, len(tokenizer.prompt)
+  """Returns the unread parts of a text with its prompt, by the ids and places of its pieces."""
+  first = len(tokenizer.prompt)
   read = ids[:max_pieces]
   is_unread = np.zeros(len(read), bool)
   if weights is not None and weights[read].any():

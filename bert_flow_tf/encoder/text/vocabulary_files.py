@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tokenizers
-from absl import logging
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
+from bert_flow_tf.encoder.text.sentence_piece import symbols_of
 from bert_flow_tf.encoder.text.sentence_piece_file import read_sentence_piece
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
 from bert_flow_tf.encoder.transformer.families.architecture import Architecture
@@ -27,8 +27,10 @@ _RARE = "\ua66e \U00013000"
 _ALBERT, _MPNET = ARCHITECTURES["albert"], ARCHITECTURES["mpnet"]
 
 
-def read_vocabulary(name: str, files: EncoderFiles, config: Json) -> tokenizers.Tokenizer:
-  """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer.
+def read_vocabulary(name: str, files: EncoderFiles, config: Json) -> tuple[tokenizers.Tokenizer, Json]:
+  """Returns the backend of a vocabulary file, with the default settings of BERT's normalizer; and its symbols.
+
+  The symbols are those of `sentence_piece.symbols_of`, none for other files.
 
   Args:
     name: name of the file.
@@ -46,9 +48,9 @@ def read_vocabulary(name: str, files: EncoderFiles, config: Json) -> tokenizers.
     pieces = path.read_text(encoding="utf-8").split("\n")
     if specials["unk_token"] not in pieces:
       raise EncoderError(f"no line is {specials['unk_token']}")
-    return word_piece_backend(pieces, specials, architecture)
+    return word_piece_backend(pieces, specials, architecture), {}
   if name == "vocab.json":
-    return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space")))
+    return _byte_pair_backend(path, specials, bool(config.get("add_prefix_space"))), {}
   if files.keras_hub:
     return _own_sentence_piece_backend(path, architecture)
   return _sentence_piece_backend(path, architecture, config)
@@ -125,7 +127,7 @@ def _fairseq_tokens(specials, normalized):
 
 
 def _own_sentence_piece_backend(path, architecture):
-  """Returns the backend of a file of SentencePiece that cuts a text as SentencePiece itself does."""
+  """Returns the backend of a file of SentencePiece that cuts a text as SentencePiece itself does, and its symbols."""
   # transformers has rules of its own, as lower scores of ALBERT's pieces that end in a digit and a comma.
   converter = _converter(path, architecture, {})
   scored = converter.vocab
@@ -144,12 +146,17 @@ def _own_sentence_piece_backend(path, architecture):
   backend.normalizer = normalizers.Sequence(steps)
   scheme = "always" if rules.add_dummy_prefix else "never"
   backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement="\u2581", prepend_scheme=scheme)
-  return backend
+  return backend, _symbols(converter)
 
 
 def _sentence_piece_backend(path, architecture, config):
-  """Returns the backend of a file of SentencePiece as transformers makes it."""
-  return _converter(path, architecture, config).converted()
+  """Returns the backend of a file of SentencePiece as transformers makes it, and its symbols."""
+  converter = _converter(path, architecture, config)
+  return converter.converted(), _symbols(converter)
+
+
+def _symbols(converter):
+  return symbols_of(converter.proto, [piece for piece, _ in converter.vocab(converter.proto)])
 
 
 def _converter(path, architecture, config):
@@ -168,8 +175,6 @@ def _converter(path, architecture, config):
   # Its constructor alone needs protobuf, and with SentencePiece's package a version of it that TensorFlow may not have.
   converter = object.__new__(SLOW_TO_FAST_CONVERTERS[f"{architecture.name}Tokenizer"])
   converter.original_tokenizer, converter.proto = slow, read_sentence_piece(path)
-  if converter.proto.trainer_spec.byte_fallback:
-    logging.warning("%s: bytes stand for unknown characters, which are unknown tokens here", path)
   # Only the template of two sentences reads the ids of special tokens, which the vocabulary has by now.
   pieces = [piece for piece, _ in converter.vocab(converter.proto)]
   ids |= {piece: row for row, piece in enumerate(pieces)}

@@ -32,6 +32,7 @@ from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.keras_hub_text import differing
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
+from bert_flow_tf.encoder.text.sentence_piece import BYTE_FALLBACK, CONTROL, USER_DEFINED, PieceReader
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import EncoderError
@@ -50,7 +51,12 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     lambda value: is_integer(value, 1) and value <= MAX_CHARS_PER_WORD,
     f"an integer from 1 to {MAX_CHARS_PER_WORD}",
   ),
-  **dict.fromkeys(_SWITCHES + _OTHER_SWITCHES, (lambda value: isinstance(value, bool), "true or false")),
+  **dict.fromkeys(
+    (*_SWITCHES, *_OTHER_SWITCHES, BYTE_FALLBACK), (lambda value: isinstance(value, bool), "true or false")
+  ),
+  **dict.fromkeys(
+    (CONTROL, USER_DEFINED), (lambda value: isinstance(value, list) and all(map(is_text, value)), "a list of pieces")
+  ),
   **dict.fromkeys(SPECIALS, (is_text, "a word piece")),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -65,9 +71,9 @@ class SentenceTokenizer:
 
   `settings` are do_lower_case, strip_accents (None: if do_lower_case), tokenize_chinese_chars and
   max_input_chars_per_word; `specials` {"cls_token": "[CLS]", ...}; `special_ids` the ids of [CLS], [SEP], [PAD] and
-  [MASK]; `backend` is the `tokenizers.Tokenizer`. `spaced` is True if a word's first piece has the space before it, as
-  in byte-level BPE, so that a text's first word can have other pieces. `prompt` is text that is put before each
-  sentence.
+  [MASK]; `backend` is the `tokenizers.Tokenizer` of the folder, `reader` the one for text. `spaced` is True if a word's
+  first piece has the space before it, as in byte-level BPE, so that a text's first word can have other pieces. `prompt`
+  is text that is put before each sentence.
   """
 
   spaced = False
@@ -112,8 +118,6 @@ class SentenceTokenizer:
     self._content = content  # the file may be deleted later
     self.settings[_MAX_CHARS] = max_input_chars_per_word
     backend = word_piece_backend(pieces, self.specials, ARCHITECTURES[BERT])
-    # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
-    backend.encode_special_tokens = True
     backend.model.max_input_chars_per_word = max_input_chars_per_word
     backend.normalizer = tokenizers.normalizers.BertNormalizer(
       lowercase=bool(do_lower_case), strip_accents=strip_accents, handle_chinese_chars=tokenize_chinese_chars
@@ -121,21 +125,23 @@ class SentenceTokenizer:
     added = add_tokens(backend, added_tokens_decoder or {}, self.specials, self.vocab_file)
     if added:
       self.settings[_ADDED] = added
-    self._use(backend, Pieces if added else WordPieces)
+    self._use(backend, Pieces if added else WordPieces, PieceReader(backend))
 
-  def _use(self, backend: tokenizers.Tokenizer, pieces: Any) -> None:
+  def _use(self, backend: tokenizers.Tokenizer, pieces: Any, reader: PieceReader) -> None:
     """Makes the attributes that follow from the backend and `specials`; `pieces` is a class like `WordPieces`."""
-    self.backend = backend
+    self.backend, self.reader = backend, reader
+    # "[MASK]" and similar text in a sentence is text ("[", "mask", "]"), as in Google's tokenization.py.
+    backend.encode_special_tokens = reader.backend.encode_special_tokens = True
     ids: Json = {name: self.ids.get(token) for name, token in self.specials.items()}
     self.pad_id, self.mask_id, self._unk_id = ids["pad_token"], ids["mask_token"], ids["unk_token"]
     self.special_ids = (ids["cls_token"], ids["sep_token"], self.pad_id, self.mask_id)
-    self._pieces = pieces(backend, *self.special_ids[:2])
+    self._pieces = pieces(reader, *self.special_ids[:2])
     self._warned = self._warned_of_cut = False
 
   def __setstate__(self, state: dict[str, Any]) -> None:
     """Restores the state; `encode_special_tokens` is not in the pickle of a `tokenizers.Tokenizer`."""
     vars(self).update(state)
-    self.backend.encode_special_tokens = True
+    self.backend.encode_special_tokens = self.reader.backend.encode_special_tokens = True
 
   @classmethod
   def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":

@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
+from bert_flow_tf.encoder.text.sentence_piece import PieceReader
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, repair_surrogates
 from tests.encoder.text.odd_text import odd_texts
 from tests.testing import golden_encoder
@@ -55,7 +56,8 @@ HOSTILE = [
 def graph_of(tokenizer, max_seq_length=64, specials=SPECIALS):
   """Returns a function, texts -> (ids, lengths), of a tokenizer of `tokenizers`."""
   special_ids = [tokenizer.token_to_id(token) for token in specials[:4]]
-  wrapped = types.SimpleNamespace(backend=tokenizer, special_ids=special_ids, prompt="", characters_per_token=None)
+  reader = PieceReader(tokenizer)
+  wrapped = types.SimpleNamespace(reader=reader, special_ids=special_ids, prompt="", characters_per_token=None)
   graph = GraphTokenizer(wrapped, max_seq_length)
   return tf.function(graph.__call__, [tf.TensorSpec([None], tf.string)], autograph=False)
 

@@ -1,6 +1,7 @@
 """Tests of vocabulary_files.py: checksums that calibrations of release 0.1.0 have, and ids."""
 
 import json
+import pickle
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from bert_flow_tf.encoder import user_model
 from bert_flow_tf.encoder.text.folder import load_tokenizer
+from bert_flow_tf.encoder.text.unread import unread
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.errors import EncoderError
 from tests.encoder.text.odd_text import odd_texts
@@ -53,7 +55,7 @@ def write_folder(folder, added=()):
   return folder
 
 
-def sentencepiece_file(name, vocabulary):
+def sentencepiece_file(name, vocabulary, has_bytes=False):
   """Returns a file of SentencePiece, with a piece that is never cut and two whose score ALBERT's tokenizer lowers."""
   protobuf = pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
   model = protobuf.ModelProto()
@@ -72,6 +74,10 @@ def sentencepiece_file(name, vocabulary):
   for piece in ("7,", "\u25817,"):
     model.pieces.add(piece=piece, score=-5.0, type=1)
   model.pieces.add(piece="<sep>", type=4)
+  if has_bytes:
+    model.trainer_spec.byte_fallback = True
+    for value in range(256):
+      model.pieces.add(piece=f"<0x{value:02X}>", type=6)
   model.trainer_spec.unk_id = specials.index(unknown)
   return model.SerializeToString()
 
@@ -105,6 +111,73 @@ def test_ids_of_sentencepiece_are_equal(tmp_path, name):
   offset = {"xlm-roberta": 1, "camembert": 4}.get(name, 0)  # as fairseq's special tokens come first
   ids = load_tokenizer(folder)(sentences)
   assert [row[1:-1].tolist() for row in ids] == [[i + offset for i in row] for row in theirs]
+
+
+SYMBOLS = ["</s> <s> <mask> <pad>", "[CLS] [SEP][MASK]", "a<pad>man", "<unk>", "a <sep> man<sep>man", "<s>NOTUSED"]
+UNKNOWN = ["a \u00b5 man", "\u6771\u4eac<sep>\U0001f600\u6771", "<0x41>", "a<0xC2><0xB5>"]
+
+
+def of_sentencepiece(name, folder, sentences):
+  """Returns the ids that SentencePiece itself gives, as part of TensorFlow Text, with the offsets of fairseq."""
+  text = pytest.importorskip("tensorflow_text")
+  content = (folder / SENTENCEPIECE[name]).read_bytes()
+  offset = {"xlm-roberta": 1, "camembert": 4}.get(name, 0)
+  rows = text.SentencepieceTokenizer(content).tokenize(sentences).to_list()
+  return [[3 if offset and number == 0 else number + offset for number in row] for row in rows]
+
+
+def in_graph(tokenizer, sentences):
+  import tensorflow as tf
+
+  from bert_flow_tf.encoder.graph.tokenizer import GraphTokenizer
+
+  ids, lengths = GraphTokenizer(tokenizer)(tf.constant(sentences))
+  return [row[:length].tolist() for row, length in zip(ids.numpy(), lengths.numpy(), strict=True)]
+
+
+@pytest.mark.parametrize("has_bytes", [False, True])
+@pytest.mark.parametrize("name", SENTENCEPIECE)
+def test_symbols_in_text_have_the_pieces_of_sentencepiece(tmp_path, name, has_bytes):
+  folder = write_folder(tmp_path / name)
+  (folder / SENTENCEPIECE[name]).write_bytes(sentencepiece_file(name, model_of(name)["vocab"], has_bytes))
+  if name == "albert":  # whose tokenizer lower-cases texts before SentencePiece
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
+  texts = [*SYMBOLS, *UNKNOWN, "a man is playing a guitar"]
+  expected = of_sentencepiece(name, folder, texts)
+  tokenizer = load_tokenizer(folder)
+  assert [row[1:-1].tolist() for row in tokenizer(texts)] == expected
+  assert tokenizer.pad_id not in np.concatenate(expected)  # which would move the positions of XLM-R
+  assert (tokenizer.unknown_id in np.concatenate(expected)) != has_bytes
+  again = tmp_path / "again" / name
+  again.mkdir(parents=True)
+  user_model._write_tokenizer(tokenizer, again)
+  (again / "config.json").write_bytes((folder / "config.json").read_bytes())
+  for other in (load_tokenizer(again), pickle.loads(pickle.dumps(tokenizer))):
+    assert [row[1:-1].tolist() for row in other(texts)] == expected
+  assert [row[1:-1] for row in in_graph(tokenizer, texts)] == expected
+  rests = unread(tokenizer, ["a \u00b5 man", "a man"], 64, None)
+  assert rests == ["", ""] if has_bytes else ["\u00b5", ""]
+
+
+@pytest.mark.parametrize("name", ["xlm-roberta", "albert", "deberta-v2"])
+def test_special_tokens_of_a_tokenizer_json_are_text(name):
+  """transformers finds them, also with split_special_tokens, in a unigram vocabulary alone."""
+  tokenizer = load_tokenizer(golden_encoder(name))
+  specials = sorted(tokenizer.specials.values())
+  for text in (" ".join(specials), "a".join(specials), "a<pad>man"):
+    assert not {*tokenizer.special_ids}.intersection(tokenizer([text])[0][1:-1].tolist())
+  plain = tokenizer.backend
+  texts = ["a man is playing a guitar", "  two dogs run ", *odd_texts(200)]
+  texts = [text for text in texts if not any(token in text for token in specials)]
+  expected = [encoding.ids for encoding in plain.encode_batch(texts, add_special_tokens=False)]
+  assert [row[1:-1].tolist() for row in tokenizer(texts, 4000)] == expected
+
+
+def test_symbols_of_a_damaged_tokenizer_config(tmp_path):
+  folder = write_folder(tmp_path / "albert")
+  (folder / "tokenizer_config.json").write_text('{"user_defined_symbols": "<sep>"}')
+  with pytest.raises(EncoderError, match="user_defined_symbols is '<sep>', expected a list"):
+    load_tokenizer(folder)
 
 
 def add_tokens(folder, *tokens):
