@@ -12,7 +12,7 @@ from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import absent_values
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.flow.keras import keras, tf_variables
+from bert_flow_tf.flow.keras import keras, registered, tf_variables
 from bert_flow_tf.integrations.sentence_transformers import revision
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
@@ -49,6 +49,39 @@ def test_saved_and_copied(tmp_path, name, trainable):
   assert np.abs(found(texts) - expected).max() > 1e-4
   layer = found.layers[1]
   np.testing.assert_allclose(tiny.embed(layer._encoder, TEXTS, max_seq_length=6), layer(texts), atol=1e-6)
+
+
+@registered
+class Doubled(keras.layers.Layer):
+  """A layer of a user's own around an encoder."""
+
+  def __init__(self, layer, **kwargs):
+    super().__init__(**kwargs)
+    self.layer = layer
+
+  def call(self, inputs):
+    return 2.0 * self.layer(inputs)
+
+  def get_config(self):
+    return {**super().get_config(), "layer": keras.saving.serialize_keras_object(self.layer)}
+
+  @classmethod
+  def from_config(cls, config):
+    return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_encoder_that_a_model_uses_twice_is_one_in_any_order(tmp_path, is_first):
+  layer = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path / "tiny", config=CONFIG)).as_layer(trainable=True)
+  ids = keras.Input([None], dtype="int32")
+  outputs = [Doubled(layer)(ids), layer(ids)]
+  model = keras.Model(ids, outputs if is_first else outputs[::-1])
+  model.save(tmp_path / "model.keras")
+  found = keras.models.load_model(tmp_path / "model.keras")
+  assert len(found.weights) == len(model.weights) == len(layer.weights)
+  batch = np.array([[2, 8, 9, 3]], np.int32)
+  for ours, theirs in zip(found(batch), model(batch), strict=True):
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize(
