@@ -54,6 +54,7 @@ NOT_RUN = (
 )
 # {page: {pattern: the text that a reader puts in its place}}; also DATA, FOLDER, and the ports of a server.
 _SHORT = " --num_train_steps=4 --num_warmup_steps=1 --hidden_size=16 --num_hidden_layers=1 --num_attention_heads=2"
+_TOKENIZER = 'keras_hub.models.BertTokenizer("bert_flow_tf/encoder/pretrained/mini/vocab.txt", lowercase=True)'
 AS_READ = {
   "docs/api.md": {r"exp/stsb/whitening-64": "exp/NAME/flow"},
   "docs/benchmarks.md": {
@@ -72,6 +73,10 @@ AS_READ = {
   "docs/fine_tuning.md": {
     "60108": "24",
     r"exp/NAME": "exp/exp_t_STS-B_ep_1.00_lr_5.00e-05_e_avg-last-2_f_11_1.00e-03_allsplits",
+  },
+  "docs/flow.md": {
+    r"BertBackbone\.from_preset\(.*\)": "BertBackbone(8192, 2, 2, 16, 32, max_sequence_length=64)",
+    r'Preprocessor\.from_preset\("\w+"': f"Preprocessor({_TOKENIZER}",
   },
   "examples/pretrain_bert/README.md": {"--output_dir=my_bert": rf"\g<0>{_SHORT}"},
   "docs/reproduction.md": {r"--task=STS-B": r"\g<0> --data_dir=DATA"},
@@ -222,9 +227,9 @@ class Reader:
       process.wait()
 
 
-# Packages of docs/other_programs.md, none of which this package needs.
+# Packages of docs/other_programs.md and docs/flow.md, none of which this package needs.
 _PROGRAMS = ("bertopic", "keybert", "langchain_core", "llama_index", "haystack", "chromadb", "qdrant_client", "lancedb")
-_PROGRAMS += ("duckdb", "txtai", "openvino", "ai_edge_litert")
+_PROGRAMS += ("duckdb", "txtai", "openvino", "ai_edge_litert", "keras_hub")
 
 
 def _missing(text):

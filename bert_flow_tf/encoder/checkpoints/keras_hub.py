@@ -237,6 +237,8 @@ _OTHERS += ("unsplittable_tokens",)
 # Names in files of sentence-transformers, in which the declaration is told.
 _MODULES, _POOLING, _LENGTH = "modules.json", "1_Pooling", "sentence_bert_config.json"
 _MODULE_TYPE = "sentence_transformers.models."
+# {pooling of a TextEmbedder: its flag there}, which all versions read, and KerasHub too.
+_FLAGS = {"cls": "pooling_mode_cls_token", "mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens"}
 
 
 def read_preset(
@@ -253,8 +255,9 @@ def read_preset(
     EncoderError: the preset is of another class, incomplete or damaged.
   """
   name, backbone, values = _read_config(files)
-  contents, paths = _declaration(files)
-  contents[CONFIG] = _encoded(_translate(files, name, backbone, values))
+  config = _encoded(_translate(files, name, backbone, values))
+  contents, paths = _declaration(files, values["hidden_dim"])
+  contents[CONFIG] = config
   tokenizer, settings = _read_tokenizer(files, backbone, vocab_file)
   vocabulary = _find_vocabulary(files, tokenizer, vocab_file)
   paths |= {CONFIG: files.path(CONFIG), TOKENIZER_CONFIG: files.path(TOKENIZER), tokenizer.name: vocabulary}
@@ -399,7 +402,7 @@ def _tokenizer_config(files, tokenizer, settings, vocabulary):
   return result
 
 
-def _declaration(files):
+def _declaration(files, hidden_size):
   """Returns {name: content} of files of sentence-transformers that say what the preset declares, and their sources."""
   contents: dict[str, bytes] = {}
   paths: dict[str, pathlib.Path] = {}
@@ -414,7 +417,11 @@ def _declaration(files):
         folder = f"{number}_{module}" if number else ""
         listed.append({"idx": number, "name": str(number), "path": folder, "type": _MODULE_TYPE + module})
       contents[_MODULES] = _encoded(listed)
-      contents[f"{_POOLING}/{CONFIG}"] = _encoded({"pooling_mode": task.get("pooling_mode", "mean")})
+      pooling = task.get("pooling_mode", "mean")
+      flags = {flag: name == pooling for name, flag in _FLAGS.items()}
+      if not any(flags.values()):
+        flags["pooling_mode"] = pooling
+      contents[f"{_POOLING}/{CONFIG}"] = _encoded({"word_embedding_dimension": hidden_size, **flags})
       paths = dict.fromkeys(contents, files.path(TASK))
   if files.has(PREPROCESSOR):
     _, config = _config_of(files, PREPROCESSOR)

@@ -45,7 +45,7 @@ _WEIGHTS = (
   ("tf_model*.h5", "tf_model.h5.index.json"),
   preset_files.WEIGHTS_FILES,
 )
-# Handles of KerasHub, and the form of the names of its presets, as bert_base_en.
+# Handles of KerasHub, and the form of the names of its presets, as bert_base_en; other names may have this form, too.
 _HANDLE = re.compile(r"(?:kaggle|hf|gs|modelscope)://.*|[a-z][a-z0-9.]*(?:_[a-z0-9.]+)+")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
@@ -118,16 +118,12 @@ def check_name(name: str) -> None:
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
   if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
     return
-  if _HANDLE.fullmatch(rest):
-    save = "backbone.save_to_preset(FOLDER), tokenizer.save_to_preset(FOLDER)"
-    raise EncoderError(
-      f"model={name}: no such folder; a preset of KerasHub is given by its folder: download it, or load and save it in "
-      f"KerasHub ({save}), and give model=FOLDER",
-      "model",
-    )
   expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face, KerasHub or Google folder, a hub id org/name"
   if kind is TRANSFORMER:
     expected += f", or {', '.join(each.form for each in PREFIXED)}"
+  if _HANDLE.fullmatch(rest):
+    save = "backbone.save_to_preset(FOLDER) and tokenizer.save_to_preset(FOLDER)"
+    expected += f"; a preset of KerasHub is given by its folder, which {save} write"
   raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
 
 

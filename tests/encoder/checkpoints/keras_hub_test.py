@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 from bert_flow_tf.errors import EncoderError
-from tests.encoder.tiny import IDS, MASK, VOCABULARY, embed
+from tests.encoder.tiny import CONFIG, IDS, MASK, VOCABULARY, embed, save_tiny
 from tests.testing import hub_folder, rejected, shared
 
 V, H, HEADS, INNER, BLOCKS, LENGTH = 24, 12, 3, 20, 2, 16
@@ -202,12 +202,16 @@ def write_preset(folder, name, arrays, dtype="float32", shards=1, package="keras
         else:
           content[path] = value.astype(dtype) if value.dtype == np.float32 else value
   if tokenizer:
-    settings = {"lowercase": True, "strip_accents": False, "oov_token": "[UNK]"}
-    registered = {"registered_name": f"{package}>BertTokenizer", "config": settings}
-    (folder / "tokenizer.json").write_text(json.dumps(registered))
-    (folder / "assets/tokenizer").mkdir(parents=True)
-    (folder / "assets/tokenizer/vocabulary.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
+    write_tokenizer(folder, package)
   return folder
+
+
+def write_tokenizer(folder, package="keras_hub"):
+  settings = {"lowercase": True, "strip_accents": False, "oov_token": "[UNK]"}
+  registered = {"registered_name": f"{package}>BertTokenizer", "config": settings}
+  (folder / "tokenizer.json").write_text(json.dumps(registered))
+  (folder / "assets/tokenizer").mkdir(parents=True)
+  (folder / "assets/tokenizer/vocabulary.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
 
 
 def states(model):
@@ -276,6 +280,79 @@ def test_golden(name, tmp_path):
 
 
 @pytest.fixture(scope="module")
+def library():
+  """Returns KerasHub's classes; skips the calling test where it is not installed."""
+  reason = "keras-hub is not installed: this test compares with its own numbers"
+  return pytest.importorskip("keras_hub", reason=reason).models
+
+
+def random_backbone(library, name):
+  """Returns KerasHub's model with random weights, large enough that no non-linearity is nearly linear."""
+  backbone = getattr(library, name)(**SIZES, **CLASSES[name][0])
+  rng = np.random.default_rng(4)
+  for weight in backbone.weights:
+    weight.assign(weight + rng.normal(0, 0.3, weight.shape).astype(np.float32))
+  return backbone
+
+
+def last_states(backbone):
+  """Returns the states of the last block of KerasHub's model, the tokens alone."""
+  inputs = {"token_ids": IDS, "padding_mask": MASK, "segment_ids": np.zeros_like(IDS)}
+  states = backbone({name: inputs[name] for name in backbone.input})
+  if isinstance(states, dict):
+    states = states["sequence_output"]
+  return states.numpy()[MASK == 1]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_states_of_the_library(library, name, tmp_path):
+  """The states of each class are those of the library."""
+  backbone = random_backbone(library, name)
+  backbone.save_to_preset(str(tmp_path))
+  write_tokenizer(tmp_path)
+  encoder = SentenceEncoder.from_pretrained(tmp_path)
+  np.testing.assert_allclose(states(encoder.bert)[-1], last_states(backbone), atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_text_embedder_of_the_library(library, pooling, tmp_path):
+  """Embeddings of texts are the library's, as declared, and the library reads them again from a folder saved here."""
+  tokenizer = library.BertTokenizer(list(VOCABULARY), lowercase=True)
+  preprocessor = library.BertTextEmbedderPreprocessor(tokenizer, sequence_length=7)
+  options = {"pooling_mode": pooling, "normalize": False}
+  embedder = library.BertTextEmbedder(random_backbone(library, "BertBackbone"), preprocessor, **options)
+  embedder.save_to_preset(str(tmp_path / "preset"))
+  texts = ["a dog", "Dögs . a b cat dogs b a", "cat"]
+  expected = embedder.encode_text(texts)
+  encoder = SentenceEncoder.from_pretrained(tmp_path / "preset")
+  found = embed(encoder, texts, encoder.declared.sentence_embedding_type, encoder.declared.max_seq_length)
+  np.testing.assert_allclose(found, expected, atol=1e-5)
+  save_encoder(encoder, tmp_path / "saved")
+  again = library.TextEmbedder.from_preset(str(tmp_path / "saved"))
+  np.testing.assert_allclose(again.encode_text(texts), expected, atol=1e-5)
+
+
+def test_library_reads_a_saved_encoder(library, tmp_path):
+  """As docs/encoders.md has it: equal numbers with GELU's tanh form; others and accents are taken otherwise."""
+
+  def difference(name, source):
+    encoder = SentenceEncoder.from_pretrained(source)
+    save_encoder(encoder, tmp_path / "saved")
+    saved = getattr(library, name).from_preset(str(tmp_path / "saved"))
+    return np.abs(last_states(saved) - states(encoder.bert)[-1]).max()
+
+  xlmr = arrays_of("XLMRobertaBackbone", reference("XLMRobertaBackbone"))
+  assert difference("XLMRobertaBackbone", write_preset(tmp_path / "xlmr", "XLMRobertaBackbone", xlmr)) < 1e-5
+  assert difference("BertBackbone", save_tiny(tmp_path / "tanh", config=CONFIG | {"hidden_act": "gelu_new"})) < 1e-5
+  assert difference("BertBackbone", save_tiny(tmp_path / "erf")) > 1e-5
+  texts = ["Dogs", "dög"]
+  tokenizer = library.BertTokenizer.from_preset(str(tmp_path / "saved"))
+  ours = [ids[1:-1].tolist() for ids in SentenceEncoder.from_pretrained(tmp_path / "saved").tokenizer(texts)]
+  theirs = [np.asarray(tokenizer(text)).tolist() for text in texts]
+  assert theirs == [ours[0], [VOCABULARY.index("[UNK]")]] != ours
+
+
+@pytest.fixture(scope="module")
 def bert_arrays():
   return arrays_of("BertBackbone", reference("BertBackbone"))
 
@@ -292,6 +369,8 @@ def test_declaration(bert_arrays, tmp_path):
   save_encoder(encoder, tmp_path / "saved")
   for each in (encoder, SentenceEncoder.from_pretrained(tmp_path / "saved")):
     assert (each.declared.sentence_embedding_type, each.declared.max_seq_length) == ("cls-token", 7)
+    pooling = each.loaded.files.part("1_Pooling").json("config.json")
+    assert pooling["word_embedding_dimension"] == H  # without which sentence-transformers does not load it
     assert each.tokenizer_checksum == encoder.tokenizer_checksum
     assert each.weights_checksum == encoder.weights_checksum
   static = SentenceEncoder.from_pretrained(f"static:{folder}")
@@ -363,10 +442,12 @@ def test_rejections(bert_arrays, tmp_path):
     SentenceEncoder.from_pretrained(folder)
 
 
-@pytest.mark.parametrize("name", ["kaggle://keras/bert/keras/bert_base_en", "hf://keras/bert_base_en", "bert_base_en"])
+@pytest.mark.parametrize(
+  "name", ["kaggle://keras/bert/keras/bert_base_en", "hf://keras/bert_base_en", "bert_base_en", "my_model"]
+)
 def test_handles(name):
-  """A handle is no folder; the error says how to get one."""
-  with rejected(EncoderError, "model", "KerasHub.*save_to_preset"):
+  """A handle is no folder; the error says how to get one, and which names there are: others have a handle's form."""
+  with rejected(EncoderError, "model", "expected mini.*saved_model:.*preset of KerasHub.*save_to_preset"):
     SentenceEncoder.from_pretrained(name)
 
 
