@@ -181,7 +181,7 @@ def test_bm25_is_compared_with_models_alone(fitted):
 
 
 def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch, caplog):
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", "absl")
   monkeypatch.setitem(sys.modules, "bm25s", None)
   (tmp_path / "test_results.old.trec.gz").write_text("of an earlier run")
   _, result = fit_on(tmp_path, beir, "mean")
@@ -206,7 +206,7 @@ def test_eval_has_the_scores_of_fit(fitted, beir):
 
 
 def test_queries_of_the_folder(tmp_path, beir, caplog):
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", "absl")
   run, result = fit_on(tmp_path, beir, "mean", fit_queries=True)
   assert json.loads((tmp_path / "results.json").read_text())["fitted_on"]["queries"] == 24
   assert " and 24 queries, 24 of them distinct; results in " in caplog.text

@@ -9,7 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 # Operations of exported models. All of them are in the op registry of tensorflow-cpu 2.12.1.
 _CORE_OPS = """
 AddN AddV2 All Any Assert AssignVariableOp BatchMatMulV2 BiasAdd BroadcastArgs BroadcastTo Cast ConcatV2 Const Cumsum
-DenseBincount DisableCopyOnRead DivNoNan Equal Erfc Exp ExpandDims Fill FloorDiv GatherNd GatherV2 Greater
+DenseBincount DisableCopyOnRead DivNoNan Equal Erf Erfc Exp ExpandDims Fill FloorDiv GatherNd GatherV2 Greater
 GreaterEqual Identity IdentityN If InvertPermutation Less LessEqual Log LogicalAnd LogicalOr MatMul MatrixBandPart
 MatrixSetDiagV3 MatrixTriangularSolve Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp Pack Pad PadV2
 ParseExampleV2 PartitionedCall Placeholder Pow PrintV2 Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp

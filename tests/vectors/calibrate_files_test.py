@@ -258,7 +258,7 @@ def test_rejected_arguments(shards, tmp_path):
 
 
 def test_the_log_of_a_fit_says_whether_queries_took_part_and_names_zeros(shards, tmp_path, caplog):
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", "absl")
   folder, rows = shards
   queries = rows[:40] + 1
   queries[7] = 0
