@@ -210,18 +210,19 @@ def _open_saved_model(folder):
 def _translate(config, vocab_path, lower, is_saved_model):
   """Returns configuration, vocabulary and letter case in the form of a Hugging Face folder."""
   tokenizer: Json = {}
-  if lower is not None:
-    tokenizer["do_lower_case"] = lower
   name, tokenizer_type = _SENTENCE_PIECE, None
   if vocab_path.suffix != ".model":
     name = files.VOCAB_TXT
     if config.values["model_type"] == _ALBERT:
       tokenizer_type = _NARROW  # ALBERT's own reads files of SentencePiece alone
-    tokenizer.setdefault("do_lower_case", files.lower_case_of_google(vocab_path))
+    if lower is None:
+      lower = files.lower_case_of_google(vocab_path)
     # The Hub's preprocessing, which is a program of its own, has another limit than Google's.
     tokenizer["max_input_chars_per_word"] = files.MAX_OF_GOOGLE
     if is_saved_model:
       tokenizer["max_input_chars_per_word"] = files.MAX_INPUT_CHARS_PER_WORD
+  if lower is not None:
+    tokenizer["do_lower_case"] = lower
   contents = {files.CONFIG: config.values, files.TOKENIZER_CONFIG: tokenizer}
   encoded = {path: json.dumps(values).encode() for path, values in contents.items()}
   return files.TranslatedFiles(vocab_path.parent, encoded, {name: vocab_path}, tokenizer_type)

@@ -196,7 +196,7 @@ def test_prefixes_and_a_trainers_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("prefix", ["", "bert_encoder_v2/"])
-def test_saved_model_of_names(tmp_path, prefix):
+def test_saved_model_of_names(tmp_path, prefix, caplog):
   bert = random_bert()
   folder = garden_files.write_saved_model(tmp_path / "encoder", bert, prefix, lower=False)
   encoder = check_equal(folder, bert)
@@ -207,7 +207,9 @@ def test_saved_model_of_names(tmp_path, prefix):
     not SentenceEncoder.from_pretrained(str(tmp_path / "saved")).identity("avg").differences(encoder.identity("avg"))
   )
   folder = garden_files.write_saved_model(tmp_path / "lower", bert, prefix)
-  assert SentenceEncoder.from_pretrained(str(folder)).tokenizer.do_lower_case
+  with caplog.at_level("INFO", logger="absl"):
+    assert SentenceEncoder.from_pretrained(str(folder)).tokenizer.do_lower_case
+  assert "no do_lower_case" not in caplog.text  # the variable declares it
 
 
 def test_a_configuration_beside_it(tmp_path):
