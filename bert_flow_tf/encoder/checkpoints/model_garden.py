@@ -1,6 +1,6 @@
 """Encoders of TensorFlow's Model Garden: checkpoints of TensorFlow 2, and SavedModels of TensorFlow Hub.
 
-Nothing is executed: a SavedModel's weights are those of the checkpoint in it.
+No program of a SavedModel is executed: its weights are read from the checkpoint in it.
 """
 
 import functools
