@@ -25,6 +25,7 @@ from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.weights import random_transformer
+from bert_flow_tf.io.cpus import usable_cpus
 
 OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
 # Others that take turns with ours in int8.
@@ -176,7 +177,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     "sentences": count,
     "batch_size": batch_size,
     "mean_tokens": float(np.mean(lengths)),
-    "threads": measure.cores(),
+    "threads": usable_cpus(),
     "versions": versions,
     "skipped": skipped,
     "seconds": seconds,
