@@ -198,7 +198,7 @@ class ModelGardenWeights:
 def _open_saved_model(folder):
   """Returns the checkpoint in a SavedModel."""
   prefix = folder / "variables" / "variables"
-  if not files.is_tf1_prefix(prefix):
+  if not files.is_checkpoint_prefix(prefix):
     raise EncoderError(f"{folder}: a SavedModel without variables/variables.index; copy or download it again")
   checkpoint = Checkpoint(prefix)
   if not checkpoint.is_object_based:

@@ -15,10 +15,10 @@ from bert_flow_tf.encoder.checkpoints.files import (
   TOKENIZER_FILES,
   VOCABULARIES,
   EncoderFiles,
+  checkpoint_prefixes_in,
+  is_checkpoint_folder,
+  is_checkpoint_prefix,
   is_saved_model,
-  is_tf1_folder,
-  is_tf1_prefix,
-  tf1_prefixes_in,
 )
 from bert_flow_tf.encoder.kinds import PREFIXED, TRANSFORMER, Kind, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -95,7 +95,7 @@ def find_source(settings: EncoderSettings) -> Source:
   if repo in HUB_NAMES.values():
     # Old caches have these models under their former names, without google-bert/.
     files = _cached(repo, settings) or _find_in_hub(f"google-bert/{repo}", shown, settings)
-  elif name and (name in _PACKAGED or os.path.exists(path) or is_tf1_prefix(path)):
+  elif name and (name in _PACKAGED or os.path.exists(path) or is_checkpoint_prefix(path)):
     if revision is None:
       return _local(shown, kind, _PACKAGED.get(name, path))
     # A saved calibration names its encoder so, also where a folder has that name.
@@ -116,7 +116,7 @@ def check_name(name: str) -> None:
   path = os.path.expanduser(rest)
   check_path(path, "model")
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
-  if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
+  if is_name or (rest and os.path.exists(path)) or is_checkpoint_prefix(path):
     return
   expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face, KerasHub or Google folder, a hub id org/name"
   if kind is TRANSFORMER:
@@ -132,14 +132,14 @@ def absolute_name(name: str) -> str:
   kind, rest = split_name(name)
   path = os.path.expanduser(rest)
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
-  if is_name or not (os.path.exists(path) or is_tf1_prefix(path)):
+  if is_name or not (os.path.exists(path) or is_checkpoint_prefix(path)):
     return name
   return kind.prefix + storage.absolute(path)
 
 
 def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
-  """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
-  if is_tf1_prefix(path):
+  """Returns the files of a folder or of a checkpoint's prefix."""
+  if is_checkpoint_prefix(path):
     return Source(name, kind, EncoderFiles(path.parent), str(path))
   if not path.is_dir():
     raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
@@ -148,11 +148,11 @@ def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
 
 def _checkpoint_in(folder):
   """Returns a folder if it has the files of a checkpoint or of a SavedModel, else None."""
-  prefixes = tf1_prefixes_in(folder)
+  prefixes = checkpoint_prefixes_in(folder)
   if is_saved_model(folder) and prefixes:
     message = f"a SavedModel and a checkpoint ({prefixes[0]}); name the checkpoint, {folder / prefixes[0]}"
     raise EncoderError(f"{folder}: {message}, or move it to another folder")
-  if is_saved_model(folder) or is_tf1_folder(folder):
+  if is_saved_model(folder) or is_checkpoint_folder(folder):
     return folder
   return None
 
