@@ -216,7 +216,7 @@ def _given_file(argument, value):
     return None
   path = pathlib.Path(os.path.expanduser(value))
   if not path.is_file():
-    raise ConfigError(f"{argument}={value}: no such file", argument)
+    raise ConfigError(f"{argument}={value}: no such file; expected a file on this machine", argument)
   return path
 
 
@@ -226,8 +226,7 @@ def _check_settings(settings: EncoderSettings, source: Source) -> None:
   if source.kind is STATIC:
     useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:
-    given = ["bert_config_file"]
+    useless["bert_config_file"] = "is no checkpoint that it could belong to"
     if not is_preset(source.files):
-      given.append("vocab_file")
-    useless |= dict.fromkeys(given, "is no checkpoint that it could belong to")
+      useless["vocab_file"] = "is no checkpoint and no KerasHub preset that it could belong to"
   settings.check_useful(useless)

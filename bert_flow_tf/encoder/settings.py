@@ -195,21 +195,19 @@ class EncoderSettings(Settings):
     role=Role.DECIDES_PER_ENCODER,
     absent=0,
   )
-  # Only the original's runner has flags for the next two; `from_pretrained` takes them everywhere.
   bert_config_file: str | None = setting(
     None,
-    "Configuration of init_checkpoint; default: the one in its folder.",
+    "Configuration of a checkpoint of TensorFlow (Google's, the Model Garden's); default: the one in its folder.",
     part=LOADING,
     role=Role.LOCAL,
-    flag=False,
     named=False,
   )
   vocab_file: str | None = setting(
     None,
-    "vocab.txt of init_checkpoint, or the vocabulary of a KerasHub preset; default: the one in its folder.",
+    "Vocabulary of a checkpoint of TensorFlow, or of a KerasHub preset without a tokenizer; default: the one in its "
+    "folder.",
     part=LOADING,
     role=Role.LOCAL,
-    flag=False,
     named=False,
   )
   saved_model_output: str | None = setting(

@@ -148,7 +148,7 @@ class ModelGardenWeights:
     if found.is_shared or (blocks == 1 and declared.is_albert):
       model_type, blocks = _ALBERT, declared.values.get("num_hidden_layers")
       if blocks is None:
-        mend = "give bert_config_file, a JSON file with num_hidden_layers, or put it beside the checkpoint"
+        mend = "give bert_config_file=FILE, JSON with num_hidden_layers, or put it beside the checkpoint"
         raise EncoderError(
           f"{self._where}: an ALBERT, whose blocks share their weights, so that nothing in it counts them; {mend} as "
           f"{files.GOOGLE_CONFIG}"
@@ -237,5 +237,5 @@ def _find_vocabulary(folder: pathlib.Path, readable: Any) -> pathlib.Path:
     expected = f"expected the {files.VOCAB_TXT} of the model's training in it"
     if pattern == "*.model":
       expected += ", or its file of SentencePiece, NAME.model"
-    raise EncoderError(f"{folder}: no vocabulary; {expected}, or give vocab_file")
+    raise EncoderError(f"{folder}: no vocabulary; {expected}, or give vocab_file=FILE")
   return found[0]
