@@ -742,7 +742,10 @@ class SentenceModel:
     Raises:
       CalibrationError: the calibration is not fitted.
       EncoderError: the tokenizer has no form as a graph.
+      ConfigError: `trainable` of an encoder with engine=openvino.
     """
+    if trainable:
+      reject_openvino(self.encoder.engine, "it has no gradients, which a training needs")
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
     with tf.init_scope():
       encoder = self.encoder_graph()

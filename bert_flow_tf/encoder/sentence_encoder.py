@@ -1,5 +1,6 @@
 """SentenceEncoder, the encoder that a user loads: a transformer, or its word rows alone."""
 
+import copy
 import dataclasses
 import functools
 import importlib.util
@@ -382,17 +383,21 @@ class SentenceEncoder(TextEncoder):
     from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
     self._check_graph()
-    return EncoderGraph(self, pooling, max_seq_length)
+    encoder = self
+    if self.engine != TENSORFLOW:  # which goes on with its engine
+      encoder = copy.copy(self)
+      encoder._weights = dataclasses.replace(self._weights, model=self.bert, engine=None)
+    return EncoderGraph(encoder, pooling, max_seq_length)
 
   def _check_graph(self):
     """Raises ConfigError if a graph of TensorFlow would give other embeddings than the engine."""
     if self.precision != "float32":
-      reason = f"a graph or a Keras layer is TensorFlow's, with other embeddings in {self.precision}"
-      reject_openvino(self.engine, f"{reason}; use precision=float32, in which they are the same, or engine=tensorflow")
+      reason = f"TensorFlow computes graphs and Keras layers, with other embeddings in {self.precision}"
+      reject_openvino(self.engine, f"{reason} (in float32 they are the same)")
 
   def _check_trains(self):
     """Raises ConfigError if the engine cannot train."""
-    reject_openvino(self.engine, "it has no gradients")
+    reject_openvino(self.engine, "it has no gradients, which a training needs")
 
   def embed_batch(
     self,

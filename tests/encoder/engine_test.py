@@ -1,7 +1,6 @@
 """Tests of `engine=openvino` of a SentenceEncoder and of models: the same embeddings, and where TensorFlow stays."""
 
 import dataclasses
-import logging
 import pickle
 import shutil
 
@@ -176,7 +175,7 @@ def test_a_saved_encoder_and_a_saved_layer_are_for_each_engine(folder, tmp_path)
 
 def test_what_tensorflow_alone_can_do(folder):
   encoder = SentenceEncoder.from_pretrained(folder, engine="openvino")
-  with rejected(ConfigError, "engine", "has no gradients; use engine=tensorflow"):
+  with rejected(ConfigError, "engine", "has no gradients, which a training needs; use engine=tensorflow"):
     encoder.as_layer(trainable=True)
   with rejected(ConfigError, "engine", "has no gradients"):
     SentenceModel(encoder).as_function(trainable=True)
@@ -184,7 +183,7 @@ def test_what_tensorflow_alone_can_do(folder):
     SentenceModel(encoder).fit(TEXTS * 4, "flow", encoder_dropout=True)
   rounded = SentenceEncoder.from_pretrained(folder, engine="openvino", precision="bfloat16")
   for make in (rounded.as_layer, SentenceModel(rounded).as_function):
-    with rejected(ConfigError, "engine", "TensorFlow's, with other embeddings in bfloat16"):
+    with rejected(ConfigError, "engine", "with other embeddings in bfloat16"):
       make()
   with rejected(ConfigError, "engine", "no transformer"):
     SentenceEncoder.from_pretrained(f"static:{folder}", engine="openvino")
@@ -210,7 +209,7 @@ def test_damaged_weights_are_an_error_of_loading(tmp_path):
 
 def test_one_line_of_the_log_names_the_faster_engine(folder, caplog):
   sentence_encoder._suggest_openvino.cache_clear()
-  caplog.set_level(logging.INFO)
+  caplog.set_level("INFO", "absl")
   by_tensorflow, by_openvino = both(folder)
   by_openvino.encode(TEXTS)
   SentenceEncoder.from_pretrained(folder, precision="bfloat16").encode(TEXTS)

@@ -120,7 +120,7 @@ class SiameseSettings(FlowSettings):
       )
     if not self.frozen:
       reject_int8(precision, "it has no gradients")
-      reject_openvino(engine, "it has no gradients")
+      reject_openvino(engine, "it has no gradients, which a training needs")
     if self.as_published:
       reject_openvino(engine, "each step of as_published embeds with dropout")
     trains_on_dev = "dev" in (self.train_splits or ()) and not self.as_published
