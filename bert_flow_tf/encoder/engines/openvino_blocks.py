@@ -178,10 +178,10 @@ def _positions_of(graph, path, scale, length, is_descending):
 
 def _normalized_distances(graph):
   """Returns the normalized embeddings of distances, float32 [2 * buckets, size]."""
-  table = graph.array("encoder/rel_embeddings.weight")
+  table = graph.read("encoder/rel_embeddings.weight")
   centered = table - table.mean(axis=1, keepdims=True)
   deviations = np.sqrt(np.square(centered).mean(axis=1, keepdims=True) + graph.config.layer_norm_eps)
-  return centered / deviations * graph.array("encoder/LayerNorm/gamma") + graph.array("encoder/LayerNorm/beta")
+  return centered / deviations * graph.read("encoder/LayerNorm/gamma") + graph.read("encoder/LayerNorm/beta")
 
 
 def _by_distance(products, length, first_token):
@@ -214,7 +214,7 @@ def modernbert_block(graph: LayerGraph, number: int, rows: Node, inputs: BlockIn
     """Returns queries, keys and values from `first` to `end` by heads."""
 
     def weights():
-      kernel = graph.array(f"{path}/attn/Wqkv/kernel") * np.repeat([scale, 1, 1], size).astype(np.float32)
+      kernel = graph.read(f"{path}/attn/Wqkv/kernel") * np.repeat([scale, 1, 1], size).astype(np.float32)
       return DenseWeights(kernel[:, first * size : end * size])
 
     products = graph.dense(states, f"{path}/attn/Wqkv", part=f":{first}", weights=weights)

@@ -25,8 +25,9 @@ _FIRST, _END = (2026, 2), (2027, 0)
 _HALVES = {"bfloat16": ("bf16", "BF16"), "float16": ("f16", "FP16")}
 # A text of more windows than this is computed window by window, as in `transformer/blocks/modernbert`.
 _MAX_WINDOWS = 2
-# Rows that share a range, in their values: more than any row has.
-_WHOLE_ROW = 1 << 20
+# Values of a row that share a range in int8. Errors of MiniLM-MLM's embeddings: .043 with 32 values, .047 with 64, .051
+# with 128, .065 with a whole row, 384; 32 takes a fifth longer than 64. Rows of fewer values stay float32.
+_GROUP = 64
 
 
 class States(NamedTuple):
@@ -189,7 +190,7 @@ def _settings_of(core, precision):
     "INFERENCE_PRECISION_HINT": "f32",
   }
   if precision == INT8:
-    settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = _WHOLE_ROW
+    settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = _GROUP
   elif precision != FLOAT32:
     hint, ability = _HALVES[precision]
     if ability in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):

@@ -86,6 +86,7 @@ class LayerGraph:
 
   Attributes:
     config: the encoder's settings.
+    read: returns the array of a weight, float32.
     inputs: {name: input} that the operations need.
     largest: {path of a dense layer: the largest absolute values of its inputs, float32 [size]}; with `watches` alone.
   """
@@ -101,8 +102,8 @@ class LayerGraph:
       seen: for int8, {path of a dense layer: the largest absolute values of its inputs}; None for float32.
       watches: whether the model computes these values.
     """
-    self.config, self.inputs, self.largest = config, {}, {}
-    self._read, self._seen, self._watches = read, seen, watches
+    self.config, self.read, self.inputs, self.largest = config, read, {}, {}
+    self._seen, self._watches = seen, watches
     self._shared: dict[str, Any] = {}
 
   def input(self, name: str, rank: int, dtype: type = np.int32) -> Node:
@@ -120,18 +121,14 @@ class LayerGraph:
 
   def weight(self, path: str) -> Node:
     """Returns the weight of a path as a constant."""
-    return self.shared(path, lambda: constant(self.array(path)))
-
-  def array(self, path: str) -> np.ndarray:
-    """Returns the array of a weight, float32."""
-    return self._read(path)
+    return self.shared(path, lambda: constant(self.read(path)))
 
   def dense_weights(self, path: str) -> DenseWeights:
     """Returns the weights of the dense layer of a path."""
     bias = None
     if self.config.architecture.has_biases:
-      bias = self.array(f"{path}/bias")
-    return DenseWeights(self.array(f"{path}/kernel"), bias)
+      bias = self.read(f"{path}/bias")
+    return DenseWeights(self.read(f"{path}/kernel"), bias)
 
   def norm(self, rows: Node, path: str) -> Node:
     """Returns the layer normalization of rows."""

@@ -90,10 +90,10 @@ def _embed(graph: LayerGraph, packed: bool) -> Node:
   rank = 1 if packed else 2
 
   def segment():
-    return graph.array("embeddings/token_type_embeddings/embeddings")[:1]  # all segment ids are 0
+    return graph.read("embeddings/token_type_embeddings/embeddings")[:1]  # all segment ids are 0
 
   def positions():
-    table = graph.array("embeddings/position_embeddings/embeddings")
+    table = graph.read("embeddings/position_embeddings/embeddings")
     if architecture.key("type_vocab_size"):
       table = table + segment()
     return constant(table)
@@ -113,7 +113,7 @@ def _bias_by_distance(graph: LayerGraph, length: Node) -> Node:
   """Returns MPNet's bias of attention, float32 [1, heads, seq_len, seq_len]."""
   farthest = graph.config.max_position_embeddings - 1
   buckets = mpnet_buckets(np.arange(-farthest, farthest + 1))
-  table = graph.array("encoder/relative_attention_bias/embeddings").reshape(MPNET_BUCKETS, -1)
+  table = graph.read("encoder/relative_attention_bias/embeddings").reshape(MPNET_BUCKETS, -1)
   zero, one = op.constant(np.int64(0)), op.constant(np.int64(1))
   positions = op.range(zero, op.squeeze(length, integers(0)), one, "i64")
   distance = op.subtract(op.unsqueeze(positions, one), op.unsqueeze(positions, zero))
