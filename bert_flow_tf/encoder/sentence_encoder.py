@@ -141,9 +141,9 @@ class SentenceEncoder(TextEncoder):
         its word rows without the transformer, or the folder of a static model, as of model2vec; or "saved_model:" and
         the folder of a SavedModel from text to vectors; or "glove:" and a file of word vectors.
       **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
-        the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
-        token_weights, frequency_corpus and number_weight; bert_config_file and vocab_file of a TensorFlow 1 checkpoint,
-        if they are in another folder; saved_model_output.
+        the runners' flags: cache_dir and revision (of the hub), precision, engine, hidden_act,
+        max_input_chars_per_word, token_weights, frequency_corpus and number_weight; bert_config_file and vocab_file of
+        a TensorFlow 1 checkpoint, if they are in another folder; saved_model_output.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.

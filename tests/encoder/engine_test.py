@@ -9,12 +9,16 @@ import pytest
 import tensorflow as tf
 
 from bert_flow_tf import SentenceEncoder, SentenceModel
+from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
+from bert_flow_tf.corpus.models import embedder_of
 from bert_flow_tf.encoder import loading, sentence_encoder
 from bert_flow_tf.encoder.engines import openvino_engine
 from bert_flow_tf.encoder.loading import load_encoder
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.vectors.model_of_vectors import load_model_of
+from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
 from tests.testing import golden_encoder, rejected
 
@@ -149,6 +153,22 @@ def test_a_model_remembers_its_engine(folder, tmp_path, monkeypatch):
     SentenceModel.load(tmp_path / "tensorflow", engine="openvino")
 
 
+def test_vectors_of_one_engine_are_resumed_and_searched_by_the_other(folder, tmp_path):
+  (tmp_path / "a.txt").write_text("a dog\na cat b\n")
+  by_tensorflow, by_openvino = map(SentenceModel, both(folder))
+  job = EmbeddingJob(JobSettings(input=(str(tmp_path / "a.txt"),), output_dir=str(tmp_path / "vectors")))
+  embedder = embedder_of(by_openvino)
+  assert job.run(embedder).records == 2
+  assert job.run(embedder_of(by_tensorflow)).records == 0
+  # What workers load.
+  assert pickle.loads(pickle.dumps(embedder.load))().encoder.engine == "openvino"
+  vectors = VectorFolder.open(str(tmp_path / "vectors"))
+  for engine in (None, "openvino", "tensorflow"):
+    found = load_model_of(vectors, engine=engine)
+    np.testing.assert_allclose(found.encode(["a dog"]), by_tensorflow.encode(["a dog"]), atol=1e-5)
+    assert engine in (None, found.encoder.engine)
+
+
 def test_graphs_and_frozen_layers_are_tensorflows(folder):
   by_tensorflow, by_openvino = both(folder)
   expected = by_tensorflow.encode(TEXTS)
@@ -173,7 +193,7 @@ def test_a_saved_encoder_and_a_saved_layer_are_for_each_engine(folder, tmp_path)
   assert type(by_tensorflow.as_layer()).from_config(config)._encoder.engine == "tensorflow"
 
 
-def test_what_tensorflow_alone_can_do(folder):
+def test_what_tensorflow_alone_can_do(folder, tmp_path):
   encoder = SentenceEncoder.from_pretrained(folder, engine="openvino")
   with rejected(ConfigError, "engine", "has no gradients, which a training needs; use engine=tensorflow"):
     encoder.as_layer(trainable=True)
@@ -187,11 +207,16 @@ def test_what_tensorflow_alone_can_do(folder):
       make()
   with rejected(ConfigError, "engine", "no transformer"):
     SentenceEncoder.from_pretrained(f"static:{folder}", engine="openvino")
-  with tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(len(tf.config.list_logical_devices('CPU')))]).scope():
+  with tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))]).scope():
     devices = tf.distribute.get_strategy().num_replicas_in_sync
     if devices > 1:
       with rejected(ConfigError, "engine", f"not on the {devices} devices"):
         SentenceEncoder.from_pretrained(folder, engine="openvino")
+  with rejected(ConfigError, "engine", "a model object of your own"):
+    SentenceEncoder(object(), None, settings=EncoderSettings(engine="openvino"))
+  (tmp_path / "vectors.txt").write_text("a 1 2\nb 3 4\n")
+  with rejected(ConfigError, "engine", "word vectors"):
+    SentenceEncoder.from_pretrained(f"glove:{tmp_path / 'vectors.txt'}", engine="openvino")
   with rejected(ConfigError, "engine"):
     EncoderSettings(engine="onnx")
 
