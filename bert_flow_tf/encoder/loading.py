@@ -157,10 +157,11 @@ def read_encoder(
     return EncoderParts(*read_static_model(settings, source, fit))
   loaded = _read_model(settings, source)
   if fit is not None or isinstance(loaded.model, StoredWeights):  # whose weights this reads, and thereby checks
-    loaded = dataclasses.replace(loaded, weights_checksum=loaded.model.checksum())
-  if fit is not None:
-    settings = fit.choose(settings, loaded.weights_checksum)
-    loaded = _with_activation(loaded, settings)
+    checksum = loaded.model.checksum()
+    loaded = dataclasses.replace(loaded, weights_checksum=checksum)
+    if fit is not None:
+      settings = fit.choose(settings, checksum)
+      loaded = _with_activation(loaded, settings)
   given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
   if isinstance(loaded.files, TranslatedFiles):
     given["vocab_file"] = None  # one of the files

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
   import numpy as np
   import tensorflow as tf
 
-  Array = tf.Tensor | np.ndarray
+  Array: TypeAlias = "tf.Tensor | np.ndarray"
 
 WORD_ROWS = "word-rows"
 # Pooling of encoders that give vectors themselves; no BERT has it.

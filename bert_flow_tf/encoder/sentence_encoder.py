@@ -161,7 +161,7 @@ class SentenceEncoder(TextEncoder):
     return cls(*read_encoder(settings, fit, do_lower_case))
 
   @property
-  def bert(self) -> Transformer | WordRows:
+  def bert(self) -> Any:
     """The `Transformer`, from ids to hidden states, in float32 with another engine; a static encoder's `WordRows`."""
     model = self._weights.model
     if isinstance(model, StoredWeights):
