@@ -27,6 +27,8 @@ STATIC_TOKEN_WEIGHTS = "idf"
 
 # Parts of the settings: name of the encoder, loading, pooling, and settings that change no embedding.
 NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
+# What computes the hidden states of a transformer.
+TENSORFLOW, OPENVINO = ENGINES = ("tensorflow", "openvino")
 
 
 class Role(enum.Enum):
@@ -131,6 +133,15 @@ class EncoderSettings(Settings):
     "faster if the GPU or CPU has instructions for them; int8 is the fastest on x86 CPUs, and for them alone.",
     part=LOADING,
     choices=PRECISIONS,
+  )
+  engine: str = setting(
+    TENSORFLOW,
+    "Program that computes a transformer: tensorflow, or openvino, which is faster on x86 CPUs and has the same "
+    "embeddings in float32 (pip install 'bert-flow-tf[openvino]').",
+    part=LOADING,
+    choices=ENGINES,
+    role=Role.COVERED,  # the identity's `precision` covers it: it decides rounding alone
+    absent=TENSORFLOW,
   )
   hidden_act: str | None = setting(
     None,
@@ -278,6 +289,12 @@ class EncoderSettings(Settings):
     """Returns {keyword: value} of the settings that an identity holds."""
     values = self.arguments(LOADING, POOLING)
     return {name: values[name] for name in keywords(SAVED)}
+
+
+def reject_openvino(engine: str, reason: str) -> None:
+  """Raises a ConfigError with a reason if the engine is OpenVINO."""
+  if engine == OPENVINO:
+    raise ConfigError(f"engine={OPENVINO}: {reason}; use engine={TENSORFLOW}", "engine")
 
 
 def keyword_of(field: dataclasses.Field) -> str:

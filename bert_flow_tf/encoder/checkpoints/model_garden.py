@@ -31,8 +31,7 @@ from bert_flow_tf.encoder.checkpoints.model_garden_names import (
 from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import Transformer
-from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
+from bert_flow_tf.encoder.transformer.weights import StoredWeights, shapes_of
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 
@@ -102,10 +101,10 @@ class ModelGardenWeights:
     if self.files.has(files.VOCAB_TXT):
       files.check_vocabulary(self.files, files.VOCAB_TXT, self._config.vocab_size, least_share=1.0)
 
-  def transformer(self) -> Transformer:
-    """Returns the transformer."""
+  def stored(self) -> StoredWeights:
+    """Returns the weights."""
     arrays = {path: functools.partial(self._read, path) for path in self._shapes}
-    return make_transformer(self._config, arrays, self._has_pooler, self._where)
+    return StoredWeights(self._config, arrays, self._has_pooler, self._where)
 
   def word_embeddings(self) -> np.ndarray:
     """Returns the matrix of word embeddings, float32 [vocab, word_size], and reads no other weight."""

@@ -5,12 +5,13 @@ Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin et al. 2
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.encoder.pooling import unit_rows_of_words
 from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.blocks.deberta import DisentangledBlock
@@ -235,10 +236,10 @@ class Transformer(tf.Module):
 
     `widened` word embeddings are as wide as the hidden states, by the model's own projection without its bias.
     """
-    embeddings = tf.gather(self.word_embeddings, ids)
+    kernel = None
     if widened and self.projection is not None:
-      embeddings = tf.matmul(embeddings, self.projection.kernel)
-    return tf.math.l2_normalize(embeddings, axis=-1)
+      kernel = self.projection.kernel
+    return unit_rows_of_words(self.word_embeddings, ids, kernel)
 
   def trained_weights(self, blocks: Sequence[int], pooled: bool) -> list[tf.Variable]:
     """Returns the weights on which the hidden states of some blocks, or the pooled output, depend.
@@ -264,18 +265,11 @@ class Transformer(tf.Module):
   @property
   def deciding_settings(self) -> Json:
     """Settings of config.json that change the output and no weight, for cache keys."""
-    config, architecture = self.config, self.config.architecture
-    settings = {}
-    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
-      if architecture.key(name):
-        settings[name] = getattr(config, name)
-    if config.model_type != "bert":
-      settings |= {"model_type": config.model_type, "first_position": config.first_position}
-    for key in architecture.attention:
-      settings[key] = getattr(config, key)
-    if architecture.shares_weights:  # the weights do not show how often the block is applied
-      settings["num_hidden_layers"] = int(config.num_hidden_layers)
-    return settings
+    return self.config.deciding_settings
+
+  def checksum(self) -> str:
+    """Returns the `checksum_of` its variables."""
+    return checksum_of(self._weights)
 
 
 def _from_arrays(config, arrays, has_pooler):
@@ -291,9 +285,14 @@ def path_of_variable(variable: Any) -> str:
 
 def checksum_of(weights: Sequence[tf.Variable]) -> str:
   """Returns the hexadecimal SHA-256 of the names, shapes and values of variables, whatever their order."""
+  return checksum_of_values({bare_name(weight): weight.numpy for weight in weights})
+
+
+def checksum_of_values(reads: Mapping[str, Callable[[], np.ndarray]]) -> str:
+  """Returns the same of {bare name of a variable: function that reads its value}; one value at a time is read."""
   digest = hashlib.sha256()
-  for weight in sorted(weights, key=bare_name):
-    value = np.ascontiguousarray(weight.numpy())
-    digest.update(f"{bare_name(weight)} {value.dtype} {value.shape} ".encode())
+  for name in sorted(reads):
+    value = np.ascontiguousarray(reads[name]())
+    digest.update(f"{name} {value.dtype} {value.shape} ".encode())
     digest.update(value.data)
   return digest.hexdigest()
