@@ -217,7 +217,7 @@ def modernbert_block(graph: LayerGraph, number: int, rows: Node, inputs: BlockIn
       kernel = graph.read(f"{path}/attn/Wqkv/kernel") * np.repeat([scale, 1, 1], size).astype(np.float32)
       return DenseWeights(kernel[:, first * size : end * size])
 
-    products = graph.dense(states, f"{path}/attn/Wqkv", part=f":{first}", weights=weights)
+    products = graph.dense(states, f"{path}/attn/Wqkv", part=f":{first}-{end}", weights=weights)
     return _split_heads(layout.unpack(products), end - first, config.num_attention_heads)
 
   normed = rows

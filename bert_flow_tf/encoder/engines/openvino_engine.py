@@ -73,6 +73,7 @@ class OpenVinoEngine:
     self._core = openvino.Core()
     self._settings = _settings_of(self._core, precision)
     self._requests: dict[Any, Any] = {}
+    self._arrays: dict[str, Any] = {}  # which the models need, too
     self._largest: dict[Any, dict[str, np.ndarray]] = {}
     self._lock = threading.Lock()
 
@@ -143,7 +144,7 @@ class OpenVinoEngine:
       seen = None
       if self._is_int8:
         seen = self._largest_inputs(form)
-      graph = self._layers.LayerGraph(self._config, self._read, seen)
+      graph = self._layers.LayerGraph(self._config, self._read, self._arrays, seen)
       self._requests[form] = self._compile(self._model.build_model(graph, form), self._settings), list(graph.inputs)
     return self._requests[form]
 
@@ -152,7 +153,7 @@ class OpenVinoEngine:
     blocks = (self._model.count_blocks(self._config, form),)
     watched = form._replace(blocks=blocks, first_token=False, packed=False, by_windows=False)
     if watched not in self._largest:
-      graph = self._layers.LayerGraph(self._config, self._read, None, watches=True)
+      graph = self._layers.LayerGraph(self._config, self._read, {}, None, watches=True)
       request = self._compile(self._model.build_model(graph, watched), _settings_of(self._core, FLOAT32))
       ids = random_ids(self._config)
       values = self._inputs(ids, np.full(len(ids), ids.shape[1]), packed=False)

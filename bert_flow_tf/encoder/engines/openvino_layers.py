@@ -73,12 +73,22 @@ class DenseWeights(NamedTuple):
   bias: np.ndarray | None = None
 
 
-class _Layer(NamedTuple):
-  """Constants of a dense layer: factors of its inputs [size], kernel [size, units], bias [units]; None for none."""
+class _LayerArrays(NamedTuple):
+  """Arrays of a dense layer, as a model has them.
 
-  factors: Node | None
-  kernel: Node
-  bias: Node | None
+  Attributes:
+    kernel: float32, or int8 in multiples of steps, [size, units]; or its transpose, if that is in order in memory.
+    is_transposed: whether it is the transpose.
+    bias: [units]; None for none.
+    factors: factors of the inputs, [size]; None for none.
+    steps: steps of an int8 kernel, [units], or [units, 1] of its transpose; None for float32.
+  """
+
+  kernel: np.ndarray
+  is_transposed: bool
+  bias: np.ndarray | None
+  factors: np.ndarray | None = None
+  steps: np.ndarray | None = None
 
 
 class LayerGraph:
@@ -92,18 +102,24 @@ class LayerGraph:
   """
 
   def __init__(
-    self, config: EncoderConfig, read: ReadWeight, seen: Mapping[str, np.ndarray] | None, watches: bool = False
+    self,
+    config: EncoderConfig,
+    read: ReadWeight,
+    arrays: dict[str, Any],
+    seen: Mapping[str, np.ndarray] | None,
+    watches: bool = False,
   ) -> None:
     """Begins a model.
 
     Args:
       config: the encoder's settings.
       read: returns the array of a weight.
+      arrays: what models with the same weights share: their arrays, which OpenVINO's constants do not copy.
       seen: for int8, {path of a dense layer: the largest absolute values of its inputs}; None for float32.
       watches: whether the model computes these values.
     """
     self.config, self.read, self.inputs, self.largest = config, read, {}, {}
-    self._seen, self._watches = seen, watches
+    self._arrays, self._seen, self._watches = arrays, seen, watches
     self._shared: dict[str, Any] = {}
 
   def input(self, name: str, rank: int, dtype: type = np.int32) -> Node:
@@ -121,7 +137,13 @@ class LayerGraph:
 
   def weight(self, path: str) -> Node:
     """Returns the weight of a path as a constant."""
-    return self.shared(path, lambda: constant(self.read(path)))
+    return self.shared(path, lambda: constant(self._kept(path, lambda: self.read(path))))
+
+  def _kept(self, name, make):
+    """Returns what `make` returned for this name first, in any of the models that share their arrays."""
+    if name not in self._arrays:
+      self._arrays[name] = make()
+    return self._arrays[name]
 
   def dense_weights(self, path: str) -> DenseWeights:
     """Returns the weights of the dense layer of a path."""
@@ -160,31 +182,46 @@ class LayerGraph:
     """
     if self._watches:
       self._watch(rows, path)
-    read = weights or (lambda: self.dense_weights(path))
-    factors, kernel, bias = self.shared(f"{path}{part}", lambda: self._layer(read(), path, least_input))
+    factors, kernel, is_transposed, bias = self.shared(
+      f"{path}{part}", lambda: self._layer(path, part, weights, least_input)
+    )
     if factors is not None:
       rows = op.multiply(rows, factors)
-    outputs = op.matmul(rows, kernel, False, False)
+    outputs = op.matmul(rows, kernel, False, is_transposed)
     if bias is not None:
       outputs = op.add(outputs, bias)
     if activation is not None:
       outputs = ACTIVATIONS_BY_OPENVINO[activation](outputs)
     return outputs
 
-  def _layer(self, weights, path, least_input):
-    """Returns the constants of a dense layer."""
-    kernel, bias, factors = weights.kernel, None, None
-    if weights.bias is not None:
-      bias = constant(weights.bias)
-    if self._seen is None:
-      return _Layer(factors, constant(kernel), bias)
-    divisors = divisors_of(Inputs(least_input, self._seen[path]))
-    if divisors is not None:
-      kernel, factors = kernel * divisors[:, np.newaxis], constant(1 / divisors)
-    steps = np.maximum(np.abs(kernel).max(axis=0), SMALLEST_RANGE) / np.float32(_LARGEST)
-    # OpenVINO quantizes the rows at each call, where it finds a kernel in this form.
-    codes = op.convert(constant(np.rint(kernel / steps).astype(np.int8)), "f32")
-    return _Layer(factors, op.multiply(codes, constant(steps)), bias)
+  def _layer(self, path, part, weights, least_input):
+    """Returns the constants of a dense layer: factors or None, kernel, whether it is transposed, bias or None."""
+    read = weights or (lambda: self.dense_weights(path))
+    arrays = self._kept(f"{path}{part}", lambda: self._layer_arrays(read(), path, least_input))
+    factors, bias = (None if array is None else constant(array) for array in (arrays.factors, arrays.bias))
+    kernel = constant(arrays.kernel)
+    if arrays.steps is not None:
+      # OpenVINO quantizes the rows at each call, where it finds a kernel in this form.
+      kernel = op.multiply(op.convert(kernel, "f32"), constant(arrays.steps))
+    return factors, kernel, arrays.is_transposed, bias
+
+  def _layer_arrays(self, weights, path, least_input):
+    """Returns the arrays of a dense layer, in int8 if the inputs were seen."""
+    kernel, bias = weights
+    # Kernels of PyTorch's files are transposed views, which need not be copied.
+    is_transposed = kernel.flags.f_contiguous
+    factors = steps = None
+    if self._seen is not None:
+      divisors = divisors_of(Inputs(least_input, self._seen[path]))
+      if divisors is not None:
+        kernel, factors = kernel * divisors[:, np.newaxis], 1 / divisors
+      steps = np.maximum(np.abs(kernel).max(axis=0), SMALLEST_RANGE) / np.float32(_LARGEST)
+      kernel = np.rint(kernel / steps).astype(np.int8)
+    if is_transposed:
+      kernel = kernel.T
+      if steps is not None:
+        steps = steps[:, np.newaxis]
+    return _LayerArrays(np.ascontiguousarray(kernel), is_transposed, bias, factors, steps)
 
   def _watch(self, rows, path):
     """Adds rows to the largest absolute values of their channels."""
