@@ -36,6 +36,9 @@ if TYPE_CHECKING:  # imported where they are used: most encoders need neither Te
   from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
 
+# Tokens of a sentence, up to which its graph holds the kernels in an order for few rows.
+_FEW_TOKENS = 128
+
 
 @dataclasses.dataclass
 class _Weights:
@@ -346,7 +349,7 @@ class SentenceEncoder(TextEncoder):
   def pooled_batch(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
     packed: bool = True,
@@ -354,6 +357,7 @@ class SentenceEncoder(TextEncoder):
     """Returns the embeddings of `embed_batch`; gradients flow into BERT.
 
     `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
+    Without a mask it is one sentence, by an encoder that is not trained.
     """
     pooling = self.pooling(pooling)
     hidden_states: Any = ()
@@ -361,6 +365,8 @@ class SentenceEncoder(TextEncoder):
     if not self.is_static:
       first_token = pooling.kind in ("cls", "token")
       hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, first_token)
+    if mask is None:
+      mask = tf.ones_like(ids)
     weights, word_rows = mask, None
     if self.token_weights is not None:
       weights = self.token_weights.of(ids, mask)
@@ -438,21 +444,39 @@ class SentenceEncoder(TextEncoder):
     return embeddings
 
   def _function(self, pooling):
-    """Returns `embed_batch` of a batch for each device as a graph.
+    """Returns `embed_batch` of a batch for each device, as graphs."""
+    keeps_weights = self._weights.frozen and self._strategy is None
 
-    It is traced once for all shapes, without the blocks that the pooling ignores.
-    """
-    if pooling not in self._functions:
-      spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
-      embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
+    def embed(batches):
+      ids, _ = batches[0]
+      if keeps_weights and len(ids) == 1 and ids.shape[1] <= _FEW_TOKENS:
+        return [self._graph((pooling, "one sentence"), self._trace_one, pooling)(tf.constant(ids))]
+      return self._graph(pooling, self._trace, pooling)(batches)
 
-      @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
-      def embed(batches):
-        if len(batches) == 1:
-          return [embed_on_replica(*batches[0])]
-        dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
-        return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
+    return embed
 
-      # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
-      self._functions[pooling] = embed.get_concrete_function()
-    return self._functions[pooling]
+  def _graph(self, key, trace, pooling):
+    """Returns a graph, which is traced once for all shapes, without the blocks that the pooling ignores."""
+    if key not in self._functions:
+      # The concrete function is kept: TensorFlow would warn of functions if a process traces many, one per encoder.
+      self._functions[key] = trace(pooling).get_concrete_function()
+    return self._functions[key]
+
+  def _trace(self, pooling):
+    spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
+    embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
+
+    @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
+    def embed(batches):
+      if len(batches) == 1:
+        return [embed_on_replica(*batches[0])]
+      dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
+      return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
+
+    return embed
+
+  def _trace_one(self, pooling):
+    def embed(ids):
+      return self.pooled_batch(ids, None, pooling)
+
+    return tf.function(embed, [tf.TensorSpec([1, None], tf.int32)], autograph=False)

@@ -1,5 +1,6 @@
 """BERT's block of a transformer, which most architectures share."""
 
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ from bert_flow_tf.encoder.transformer.layers import (
   Dense,
   Dropout,
   FirstTokens,
+  JointDense,
   LayerNorm,
   RowLayout,
   Variables,
@@ -22,20 +24,26 @@ from bert_flow_tf.encoder.transformer.layers import (
 _STABLE = 1e-9
 
 
-def split_heads(states: tf.Tensor, heads: int) -> tf.Tensor:
+def split_heads(states: tf.Tensor, heads: int, read: RowLayout) -> tf.Tensor:
   """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size], by a static last dimension."""
   batch, length, size = sizes_of(states)
-  return tf.transpose(reshape(states, [batch, length, heads, size // heads]), [0, 2, 1, 3])
+  return read.transpose(reshape(states, [batch, length, heads, size // heads]), [0, 2, 1, 3])
 
 
-def join_heads(states: tf.Tensor, size: int) -> tf.Tensor:
+def join_heads(states: tf.Tensor, size: int, read: RowLayout) -> tf.Tensor:
   """[batch, heads, seq_len, head_size] -> [batch, seq_len, size], size = heads * head_size."""
-  states = tf.transpose(states, [0, 2, 1, 3])
+  states = read.transpose(states, [0, 2, 1, 3])
   return reshape(states, [*sizes_of(states)[:2], size])
 
 
 class TransformerBlock(tf.Module):
-  """Base of all blocks."""
+  """Base of all blocks.
+
+  Attributes:
+    joint: query, key and value as one product for weights that never change; None if the block has no such product.
+  """
+
+  joint: JointDense | None = None
 
   @classmethod
   def shared_table(cls, variables: Variables, config: EncoderConfig) -> tf.Module | None:
@@ -45,6 +53,8 @@ class TransformerBlock(tf.Module):
 
 class Block(TransformerBlock):
   """Transformer block: self-attention and two dense layers, each followed by a sum and a normalization."""
+
+  _has_joint = True
 
   def __init__(self, variables: Variables, path: str, config: EncoderConfig, number: int) -> None:
     """Makes the layers below a path; `number` counts blocks from 0."""
@@ -56,6 +66,8 @@ class Block(TransformerBlock):
     self.query = Dense(variables, paths["query"], size, size)
     self.key = Dense(variables, paths["key"], size, size)
     self.value = Dense(variables, paths["value"], size, size)
+    if self._has_joint:
+      self.joint = JointDense([self.query, self.key, self.value], [1 / math.sqrt(self._head_size), 1.0, 1.0])
     self.attended = Dense(variables, paths["attended"], size, size)
     self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
     self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
@@ -66,7 +78,7 @@ class Block(TransformerBlock):
     self,
     rows: tf.Tensor,
     read: RowLayout,
-    bias: tf.Tensor,
+    bias: tf.Tensor | None,
     dropout: Dropout,
     number: int,
     first_tokens: FirstTokens | None = None,
@@ -77,32 +89,48 @@ class Block(TransformerBlock):
     Args:
       rows: the hidden states, in the order of `read`.
       read: the positions of `rows`.
-      bias: summand of the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
+      bias: summand of the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len]; None for 0.
       dropout: its dropout.
       number: number of the block, from 0; all blocks of ALBERT are the same object.
       first_tokens: None for the states of all of `read`, else of first tokens alone.
       relative: table of the distances of two tokens, for architectures whose attention reads it.
     """
+    kept = read.keeps_kernels
     queries = rows
     written: RowLayout = read
     if first_tokens is not None:
       written = first_tokens
       queries = written.pack(read.unpack(rows))
-      bias = bias[:, :, :1]
-    query = split_heads(written.unpack(self.query(queries)), self._heads)
-    key = split_heads(read.unpack(self.key(rows)), self._heads)
-    value = split_heads(read.unpack(self.value(rows)), self._heads)
+      if bias is not None:
+        bias = bias[:, :, :1]
     if relative is not None:
       relative = dropout(relative, DISTANCES, number)
-    logits = self._logits(query, key, relative)
-    probabilities = tf.nn.softmax(logits + bias + _STABLE)
+    if self.joint is not None and (kept or self.joint.is_prepared):
+      query, key, value = self._split(read.unpack(self.joint(rows, kept)), read)
+      if first_tokens is not None:
+        query = query[:, :, :1]
+      logits = tf.matmul(query, key, transpose_b=True)
+    else:
+      query = split_heads(written.unpack(self.query(queries, kept)), self._heads, read)
+      key = split_heads(read.unpack(self.key(rows, kept)), self._heads, read)
+      value = split_heads(read.unpack(self.value(rows, kept)), self._heads, read)
+      logits = self._logits(query, key, relative, read)
+    if bias is not None:
+      logits += bias
+    probabilities = tf.nn.softmax(logits + _STABLE)
     probabilities = dropout(probabilities, PROBABILITIES, number)
-    context = join_heads(tf.matmul(probabilities, value), self._size)
-    attended = dropout(self.attended(written.pack(context)), ATTENDED, number)
+    context = join_heads(tf.matmul(probabilities, value), self._size, read)
+    attended = dropout(self.attended(written.pack(context), kept), ATTENDED, number)
     attended = self.attended_norm(attended + queries)
-    outer = dropout(self.outer(self.inner(attended)), OUTER, number)
+    outer = dropout(self.outer(self.inner(attended, kept), kept), OUTER, number)
     return self.outer_norm(outer + attended)
 
-  def _logits(self, query, key, relative):
+  def _split(self, states, read):
+    """[batch, seq_len, 3 * size] -> query, key and value, each [batch, heads, seq_len, head_size]."""
+    batch, length, _ = sizes_of(states)
+    parts = reshape(states, [batch, length, 3, self._heads, self._head_size])
+    return tf.unstack(read.transpose(parts, [2, 0, 3, 1, 4]))
+
+  def _logits(self, query, key, relative, read):
     """Returns the logits of attention, float32 [batch, heads, queries, seq_len]."""
     return tf.matmul(query, key, transpose_b=True) / tf.sqrt(tf.cast(self._head_size, tf.float32))

@@ -48,12 +48,14 @@ def _bucket(distances, middle, longest):
 class DisentangledBlock(Block):
   """BERT's block, whose logits have two more terms: distances seen by the query, and distances seen by the key."""
 
+  _has_joint = False  # distances need the query and the key alone
+
   @classmethod
   def shared_table(cls, variables: Variables, config: EncoderConfig) -> Distances:
     """Returns the embeddings of distances."""
     return Distances(variables, config)
 
-  def _logits(self, query, key, relative):
+  def _logits(self, query, key, relative, read):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
     relative = relative[tf.newaxis]
     position_key = split_heads(self.key(relative[0])[tf.newaxis], self._heads)

@@ -59,7 +59,7 @@ class RotaryBlock(TransformerBlock):
     self,
     rows: tf.Tensor,
     read: RowLayout,
-    bias: tf.Tensor,
+    bias: tf.Tensor | None,
     dropout: Dropout,
     number: int,
     first_tokens: FirstTokens | None = None,
@@ -69,8 +69,8 @@ class RotaryBlock(TransformerBlock):
     normed = rows
     if self.attention_norm is not None:
       normed = self.attention_norm(rows)
-    states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=-1)]
-    query, key, value = (split_heads(part, self._heads) for part in states)
+    states = [read.unpack(part) for part in tf.split(self.projected(normed, read.keeps_kernels), 3, axis=-1)]
+    query, key, value = (split_heads(part, self._heads, read) for part in states)
     query, key = self._rotate(query), self._rotate(key)
     written: RowLayout = read
     if first_tokens is not None:
@@ -81,12 +81,14 @@ class RotaryBlock(TransformerBlock):
     def drop(probabilities):
       return dropout(probabilities, PROBABILITIES, number)
 
+    if bias is None:
+      bias = tf.zeros([1, 1, 1, tf.shape(key)[2]])
     query /= np.float32(np.sqrt(self._head_size))
-    context = join_heads(self._attend(query, key, value, bias, drop), self._size)
-    rows += dropout(self.attended(written.pack(context)), ATTENDED, number)
-    inputs, gates = tf.split(self.inner(self.norm(rows)), 2, axis=-1)
+    context = join_heads(self._attend(query, key, value, bias, drop), self._size, read)
+    rows += dropout(self.attended(written.pack(context), read.keeps_kernels), ATTENDED, number)
+    inputs, gates = tf.split(self.inner(self.norm(rows), read.keeps_kernels), 2, axis=-1)
     inner = dropout(activate(self._activation, inputs) * gates, OUTER, number)
-    return rows + self.outer(inner)
+    return rows + self.outer(inner, read.keeps_kernels)
 
   def _rotate(self, states):
     """Turns each pair of dimensions of states [batch, heads, seq_len, head_size] by an angle of the position."""
