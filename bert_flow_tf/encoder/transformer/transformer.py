@@ -183,7 +183,7 @@ class Transformer(tf.Module):
     bias = None
     if mask is None:
       # Each product that keeps its kernel has a copy of it, and with shared weights there are many products.
-      rows = OneSentence(keeps_kernels=not self.config.architecture.shares_weights)
+      rows = OneSentence(ids, keeps_kernels=not self.config.architecture.shares_weights)
     elif packed:
       rows = Tokens(mask)
     dropout = Dropout(self.config, dropout_seed)

@@ -16,24 +16,10 @@ from bert_flow_tf.encoder.transformer.layers import (
   LayerNorm,
   RowLayout,
   Variables,
-  reshape,
-  sizes_of,
 )
 
 # transformers adds it to all logits; it changes the last bit of tiny logits.
 _STABLE = 1e-9
-
-
-def split_heads(states: tf.Tensor, heads: int, read: RowLayout) -> tf.Tensor:
-  """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size], by a static last dimension."""
-  batch, length, size = sizes_of(states)
-  return read.transpose(reshape(states, [batch, length, heads, size // heads]), [0, 2, 1, 3])
-
-
-def join_heads(states: tf.Tensor, size: int, read: RowLayout) -> tf.Tensor:
-  """[batch, heads, seq_len, head_size] -> [batch, seq_len, size], size = heads * head_size."""
-  states = read.transpose(states, [0, 2, 1, 3])
-  return reshape(states, [*sizes_of(states)[:2], size])
 
 
 class TransformerBlock(tf.Module):
@@ -61,7 +47,7 @@ class Block(TransformerBlock):
     super().__init__()
     size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
     paths = {layer: f"{path}/{name}" for layer, name in config.architecture.layers.items()}
-    self._heads, self._size = config.num_attention_heads, size
+    self._heads = config.num_attention_heads
     self._head_size = size // self._heads
     self.query = Dense(variables, paths["query"], size, size)
     self.key = Dense(variables, paths["key"], size, size)
@@ -106,31 +92,25 @@ class Block(TransformerBlock):
     if relative is not None:
       relative = dropout(relative, DISTANCES, number)
     if self.joint is not None and (kept or self.joint.is_prepared):
-      query, key, value = self._split(read.unpack(self.joint(rows, kept)), read)
+      query, key, value = read.split(self.joint(rows, kept), 3, self._heads)
       if first_tokens is not None:
         query = query[:, :, :1]
       logits = tf.matmul(query, key, transpose_b=True)
     else:
-      query = split_heads(written.unpack(self.query(queries, kept)), self._heads, read)
-      key = split_heads(read.unpack(self.key(rows, kept)), self._heads, read)
-      value = split_heads(read.unpack(self.value(rows, kept)), self._heads, read)
-      logits = self._logits(query, key, relative, read)
+      (query,) = written.split(self.query(queries, kept), 1, self._heads)
+      (key,) = read.split(self.key(rows, kept), 1, self._heads)
+      (value,) = read.split(self.value(rows, kept), 1, self._heads)
+      logits = self._logits(query, key, relative)
     if bias is not None:
       logits += bias
     probabilities = tf.nn.softmax(logits + _STABLE)
     probabilities = dropout(probabilities, PROBABILITIES, number)
-    context = join_heads(tf.matmul(probabilities, value), self._size, read)
-    attended = dropout(self.attended(written.pack(context), kept), ATTENDED, number)
+    context = written.join(tf.matmul(probabilities, value))
+    attended = dropout(self.attended(context, kept), ATTENDED, number)
     attended = self.attended_norm(attended + queries)
     outer = dropout(self.outer(self.inner(attended, kept), kept), OUTER, number)
     return self.outer_norm(outer + attended)
 
-  def _split(self, states, read):
-    """[batch, seq_len, 3 * size] -> query, key and value, each [batch, heads, seq_len, head_size]."""
-    batch, length, _ = sizes_of(states)
-    parts = reshape(states, [batch, length, 3, self._heads, self._head_size])
-    return tf.unstack(read.transpose(parts, [2, 0, 3, 1, 4]))
-
-  def _logits(self, query, key, relative, read):
+  def _logits(self, query, key, relative):
     """Returns the logits of attention, float32 [batch, heads, queries, seq_len]."""
     return tf.matmul(query, key, transpose_b=True) / tf.sqrt(tf.cast(self._head_size, tf.float32))

@@ -9,9 +9,9 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.blocks.bert import Block, split_heads
+from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables, reshape, sizes_of
+from bert_flow_tf.encoder.transformer.layers import AllPositions, LayerNorm, Variables, reshape, sizes_of
 
 # Terms of the logits: of content and content, content and position, position and content.
 _TERMS = 3
@@ -55,7 +55,7 @@ class DisentangledBlock(Block):
     """Returns the embeddings of distances."""
     return Distances(variables, config)
 
-  def _logits(self, query, key, relative, read):
+  def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
     relative = relative[tf.newaxis]
     position_key = split_heads(self.key(relative[0])[tf.newaxis], self._heads)
