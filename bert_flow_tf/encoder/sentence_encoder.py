@@ -172,7 +172,7 @@ class SentenceEncoder(TextEncoder):
     if self._weights.frozen and not frozen:
       self._weights.checksum = self.weights_checksum  # before a training
     self.precision, self._weights.frozen = precision, frozen
-    self._functions: dict[Pooling, Callable] = vars(self).get("_functions", {})
+    self._functions: dict[tuple[Pooling, bool], Callable] = vars(self).get("_functions", {})
     self._functions.clear()  # of copies with other prompts, too
     if not self.is_static:
       self.bert.compute_in(precision, frozen)
@@ -335,7 +335,7 @@ class SentenceEncoder(TextEncoder):
   def embed_batch(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
   ) -> tf.Tensor:
@@ -424,7 +424,6 @@ class SentenceEncoder(TextEncoder):
       return self.bert.embed(ids, table)[:, : self.truncate_dim]
     check_not_forked(EncoderError)
     # The longest come first, so that a batch that is too large fails at once.
-    embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
@@ -438,45 +437,40 @@ class SentenceEncoder(TextEncoder):
         batches.append(pad_batch([ids[i] for i in parts[-1]], self.tokenizer.pad_id))
         start += count
       batches += batches[-1:] * (self._replicas - len(batches))
-      for part, values in zip(parts, embed(batches), strict=False):
+      for part, values in zip(parts, self._embed_padded(batches, pooling), strict=False):
         embeddings[part] = values.numpy()
         progress.update(len(part))
     return embeddings
 
-  def _function(self, pooling):
-    """Returns `embed_batch` of a batch for each device, as graphs."""
-    keeps_weights = self._weights.frozen and self._strategy is None
+  def _embed_padded(self, batches, pooling):
+    """Returns the embeddings of batches of ids and mask, int32 [batch, seq_len], one for each device."""
+    ids, _ = batches[0]
+    if self._weights.frozen and self._strategy is None and len(ids) == 1 and ids.shape[1] <= _FEW_TOKENS:
+      return [self._function(pooling, of_one_sentence=True)(tf.constant(ids))]
+    return self._function(pooling)(batches)
 
-    def embed(batches):
-      ids, _ = batches[0]
-      if keeps_weights and len(ids) == 1 and ids.shape[1] <= _FEW_TOKENS:
-        return [self._graph((pooling, "one sentence"), self._trace_one, pooling)(tf.constant(ids))]
-      return self._graph(pooling, self._trace, pooling)(batches)
+  def _function(self, pooling, of_one_sentence=False):
+    """Returns `embed_batch` of a batch for each device as a graph; or of the ids of one sentence, int32 [1, seq_len].
 
-    return embed
-
-  def _graph(self, key, trace, pooling):
-    """Returns a graph, which is traced once for all shapes, without the blocks that the pooling ignores."""
+    It is traced once for all shapes, without the blocks that the pooling ignores.
+    """
+    key = pooling, of_one_sentence
     if key not in self._functions:
-      # The concrete function is kept: TensorFlow would warn of functions if a process traces many, one per encoder.
-      self._functions[key] = trace(pooling).get_concrete_function()
+      spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
+      embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
+
+      @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
+      def embed(batches):
+        if len(batches) == 1:
+          return [embed_on_replica(*batches[0])]
+        dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
+        return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
+
+      @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int32)], autograph=False)
+      def embed_one(ids):
+        return embed_on_replica(ids, None)
+
+      # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
+      function = embed_one if of_one_sentence else embed
+      self._functions[key] = function.get_concrete_function()
     return self._functions[key]
-
-  def _trace(self, pooling):
-    spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
-    embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
-
-    @tf.function(input_signature=[[(spec, spec)] * self._replicas], autograph=False)
-    def embed(batches):
-      if len(batches) == 1:
-        return [embed_on_replica(*batches[0])]
-      dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
-      return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
-
-    return embed
-
-  def _trace_one(self, pooling):
-    def embed(ids):
-      return self.pooled_batch(ids, None, pooling)
-
-    return tf.function(embed, [tf.TensorSpec([1, None], tf.int32)], autograph=False)

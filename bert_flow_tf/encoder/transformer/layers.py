@@ -119,10 +119,10 @@ class JointDense(Dense):
     is_prepared: whether the product has kernels of its own, in place of the layers'.
   """
 
-  def __init__(self, layers: Sequence[Dense], factors: Sequence[float]) -> None:
-    """Takes the layers, and a factor of the outputs of each."""
+  def __init__(self, layers: Sequence[Dense]) -> None:
+    """Takes the layers."""
     tf.Module.__init__(self)
-    self.layers, self._factors = list(layers), factors
+    self.layers = list(layers)
     self.sizes = layers[0].sizes[0], sum(layer.sizes[1] for layer in layers)
     self._activation, self._inputs = None, Inputs()
     self._products, self._rounded, self._int8 = FloatProducts(), None, None
@@ -149,11 +149,8 @@ class JointDense(Dense):
 
   def _joined(self):
     """Returns kernels float32 [size, units] and biases float32 [units], side by side."""
-    kernels, biases = [], []
-    for layer, factor in zip(self.layers, self._factors, strict=True):
-      kernels.append(layer.kernel * factor)
-      biases.append(layer.bias * factor)
-    return tf.concat(kernels, 1), tf.concat(biases, 0)
+    kernel = tf.concat([layer.kernel for layer in self.layers], axis=1)
+    return kernel, tf.concat([layer.bias for layer in self.layers], axis=0)
 
 
 class LayerNorm(tf.Module):

@@ -119,24 +119,26 @@ def _kept_product(rows, kernel, bias, activation):
   oneDNN orders a kernel for its products anew at each call, which takes half as long as a product of a few rows; this
   operation, in which TensorFlow's optimizer replaces products of constants, does it once.
   """
-  dtype = rows.dtype
-  if bias is None:
-    bias = tf.zeros([kernel.shape[1]])
+  dtype, fused = rows.dtype, [b"BiasAdd"]
+  summand = bias
+  if bias is None or dtype != tf.float32:  # halves would round the bias, and the inputs of the activation
+    summand = tf.zeros([kernel.shape[1]], dtype)
+  elif activation in EXACT_GELU:
+    fused.append(b"GeluExact")
+    activation = None
   graph = tf.compat.v1.GraphDef()
-  inputs = {"rows": tf.identity(rows), "kernel": tf.identity(kernel), "bias": tf.cast(tf.identity(bias), dtype)}
+  inputs = {"rows": tf.identity(rows), "kernel": tf.identity(kernel), "bias": tf.identity(summand)}
   node = graph.node.add(name="product", op="_MklNativeFusedMatMul", input=list(inputs))
   node.attr["T"].type = dtype.as_datatype_enum
   node.attr["_kernel"].s = b"MklNameChangeOp"  # by which oneDNN's kernels are found
   node.attr["is_filter_const"].b = True
   node.attr["num_args"].i = 1
-  fused = [b"BiasAdd"]
-  if activation in EXACT_GELU:
-    fused.append(b"GeluExact")
-    activation = None
   node.attr["fused_ops"].list.s.extend(fused)
   (products,) = tf.graph_util.import_graph_def(graph, input_map=inputs, return_elements=["product:0"], name="kept")
   products.set_shape([rows.shape[0], kernel.shape[1]])
   outputs = tf.cast(products, tf.float32)
+  if summand is not bias and bias is not None:
+    outputs = tf.nn.bias_add(outputs, bias)
   if activation is not None:
     outputs = activate(activation, outputs)
   return outputs

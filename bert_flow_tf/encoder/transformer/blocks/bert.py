@@ -1,6 +1,5 @@
 """BERT's block of a transformer, which most architectures share."""
 
-import math
 from typing import Any
 
 import tensorflow as tf
@@ -53,7 +52,7 @@ class Block(TransformerBlock):
     self.key = Dense(variables, paths["key"], size, size)
     self.value = Dense(variables, paths["value"], size, size)
     if self._has_joint:
-      self.joint = JointDense([self.query, self.key, self.value], [1 / math.sqrt(self._head_size), 1.0, 1.0])
+      self.joint = JointDense([self.query, self.key, self.value])
     self.attended = Dense(variables, paths["attended"], size, size)
     self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
     self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
@@ -95,12 +94,11 @@ class Block(TransformerBlock):
       query, key, value = read.split(self.joint(rows, kept), 3, self._heads)
       if first_tokens is not None:
         query = query[:, :, :1]
-      logits = tf.matmul(query, key, transpose_b=True)
     else:
       (query,) = written.split(self.query(queries, kept), 1, self._heads)
       (key,) = read.split(self.key(rows, kept), 1, self._heads)
       (value,) = read.split(self.value(rows, kept), 1, self._heads)
-      logits = self._logits(query, key, relative)
+    logits = self._logits(query, key, relative)
     if bias is not None:
       logits += bias
     probabilities = tf.nn.softmax(logits + _STABLE)

@@ -57,9 +57,8 @@ class DisentangledBlock(Block):
 
   def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
-    relative = relative[tf.newaxis]
-    position_key = split_heads(self.key(relative[0])[tf.newaxis], self._heads)
-    position_query = split_heads(self.query(relative[0])[tf.newaxis], self._heads)
+    (position_key,) = AllPositions().split(self.key(relative)[tf.newaxis], 1, self._heads)
+    (position_query,) = AllPositions().split(self.query(relative)[tf.newaxis], 1, self._heads)
     logits = tf.matmul(query, key, transpose_b=True)
     logits += _by_distance(tf.matmul(query, position_key, transpose_b=True))
     # Distances seen by a key have the opposite sign.
