@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # imported where they are used: most encoders need neither Te
   from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
 
-# Tokens of a sentence, up to which its graph holds the kernels in an order for few rows.
+# Largest number of tokens of a sentence that is computed by a graph of its own, which holds the kernels once more.
 _FEW_TOKENS = 128
 
 

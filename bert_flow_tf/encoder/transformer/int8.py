@@ -1,7 +1,8 @@
 """Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a range per row, and one per output channel of the kernel.
 
-A row is a token, so that no embedding depends on its neighbors in a batch. Inputs that are far larger in some channels
-than in others are divided by a factor per channel, by which the kernel is multiplied (Xiao et al. 2023, "SmoothQuant").
+A row is a token, so that no range depends on the neighbors in a batch; float32's rounding does, which moves a value to
+the next step now and then. Inputs that are far larger in some channels than in others are divided by a factor per
+channel, by which the kernel is multiplied (Xiao et al. 2023, "SmoothQuant").
 """
 
 import functools

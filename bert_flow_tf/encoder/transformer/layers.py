@@ -242,8 +242,10 @@ class AllPositions:
 
   def split(self, rows: tf.Tensor, parts: int, heads: int) -> list[tf.Tensor]:
     """[batch, seq_len, parts * heads * head_size] -> tensors [batch, heads, seq_len, head_size]."""
-    split = []
-    for part in tf.split(rows, parts, axis=-1):
+    split, of_parts = [], [rows]
+    if parts > 1:
+      of_parts = tf.split(rows, parts, axis=-1)
+    for part in of_parts:
       batch, length, size = sizes_of(part)
       split.append(tf.transpose(reshape(part, [batch, length, heads, size // heads]), [0, 2, 1, 3]))
     return split
