@@ -97,13 +97,13 @@ class Int8Products:
     if tf.executing_eagerly():
       product = _eager_product()
     products = product(quantized, kernel.values, kernel.ranges, kernel.summand)
-    scale = 1.0
+    bias = kernel.bias
     if activation in EXACT_GELU:
-      scale = 0.5
+      ranges, bias = ranges * 0.5, bias * 0.5
     # Otherwise gradients would flow around the product, through the ranges.
     without_gradient = str(int8_error("it has no gradients"))
-    products = tf.raw_ops.PreventGradient(input=products * (ranges * scale), message=without_gradient)
-    outputs = tf.nn.bias_add(products, kernel.bias * scale)
+    products = tf.raw_ops.PreventGradient(input=products * ranges, message=without_gradient)
+    outputs = tf.nn.bias_add(products, bias)
     if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
       return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
     if activation is not None:
