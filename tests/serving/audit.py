@@ -8,16 +8,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 # Operations of exported models. All of them are in the op registry of tensorflow-cpu 2.12.1.
 _CORE_OPS = """
-AddN AddV2 All Any Assert AssignVariableOp BatchMatMulV2 BiasAdd BroadcastArgs BroadcastTo Cast ConcatV2
-ConjugateTranspose Const Cumsum DenseBincount DisableCopyOnRead DivNoNan Equal Erf Erfc Exp ExpandDims Fill FloorDiv
-GatherNd GatherV2 Greater GreaterEqual Identity IdentityN If InvertPermutation Less LessEqual Log LogicalAnd LogicalOr
-MatMul MatrixBandPart MatrixSetDiagV3 MatrixTriangularSolve Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp
-Pack Pad PadV2 ParseExampleV2 PartitionedCall Placeholder Pow PrintV2 Prod RaggedRange RaggedTensorToTensor Range
-ReadVariableOp RealDiv Relu Reshape ResourceGather RestoreV2 Rsqrt SaveV2 ScatterNd Select SelectV2 Shape
-ShardedFilename Sigmoid Size Slice Softmax Softplus Split SplitV Sqrt Square SquaredDifference StatefulPartitionedCall
-StatelessWhile StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringFormat StringJoin StringLength
-StringLower StringSplitV2 Sub Substr Sum Tanh TensorListConcatV2 TensorListReserve TensorListSetItem Transpose
-UnicodeTranscode VarHandleOp VarIsInitializedOp Where While ZerosLike
+AddN AddV2 All Any Assert AssignVariableOp BatchMatMulV2 BiasAdd BroadcastArgs BroadcastTo Cast ConcatV2 Const Cumsum
+DenseBincount DisableCopyOnRead DivNoNan Equal Erf Erfc Exp ExpandDims Fill FloorDiv GatherNd GatherV2 Greater
+GreaterEqual Identity IdentityN If InvertPermutation Less LessEqual Log LogicalAnd LogicalOr MatMul MatrixBandPart
+MatrixSetDiagV3 MatrixTriangularSolve Max Maximum Mean MergeV2Checkpoints Minimum Mul Neg NoOp Pack Pad PadV2
+ParseExampleV2 PartitionedCall Placeholder Pow PrintV2 Prod RaggedRange RaggedTensorToTensor Range ReadVariableOp
+RealDiv Relu Reshape ResourceGather RestoreV2 Rsqrt SaveV2 ScatterNd Select SelectV2 Shape ShardedFilename Sigmoid
+Size Slice Softmax Softplus Split SplitV Sqrt Square SquaredDifference StatefulPartitionedCall StatelessWhile
+StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringFormat StringJoin StringLength StringLower
+StringSplitV2 Sub Substr Sum Tanh TensorListConcatV2 TensorListReserve TensorListSetItem Transpose UnicodeTranscode
+VarHandleOp VarIsInitializedOp Where While ZerosLike
 """
 # Operations of TF Text; in 2.12.1.
 _TEXT_OPS = ("FastWordpieceTokenizeWithOffsets", "NormalizeUTF8")
