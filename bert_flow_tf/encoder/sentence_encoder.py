@@ -49,6 +49,9 @@ if TYPE_CHECKING:  # imported where they are used: most encoders need neither Te
   from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
 
+# Largest number of tokens of a sentence that is computed by a graph of its own, which holds the kernels once more.
+_FEW_TOKENS = 128
+
 
 @dataclasses.dataclass
 class _Weights:
@@ -216,7 +219,7 @@ class SentenceEncoder(TextEncoder):
       self._weights.checksum = self.weights_checksum  # before a training
       self._weights.model, self._weights.engine = self.bert, None
     self.precision, self._weights.frozen = precision, frozen
-    self._functions: dict[Pooling, Callable] = vars(self).get("_functions", {})
+    self._functions: dict[tuple[Pooling, bool], Callable] = vars(self).get("_functions", {})
     self._functions.clear()  # of copies with other prompts, too
     self._strategy, self._replicas = None, 1
     if self.engine == OPENVINO:
@@ -402,7 +405,7 @@ class SentenceEncoder(TextEncoder):
   def embed_batch(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
   ) -> tf.Tensor:
@@ -416,7 +419,7 @@ class SentenceEncoder(TextEncoder):
   def pooled_batch(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
     packed: bool = True,
@@ -424,6 +427,7 @@ class SentenceEncoder(TextEncoder):
     """Returns the embeddings of `embed_batch`; gradients flow into BERT.
 
     `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
+    Without a mask it is one sentence, by an encoder that is not trained.
     """
     self._check_graph()
     pooling = self.pooling(pooling)
@@ -431,6 +435,8 @@ class SentenceEncoder(TextEncoder):
     pooled_output = None
     if not self.is_static:
       hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, _reads_first_token(pooling))
+    if mask is None:
+      mask = tf.ones_like(ids)
     embeddings = self._pool(tf.convert_to_tensor(ids), mask, pooling, hidden_states, pooled_output, self.bert)
     if self.is_static:
       embeddings = self.bert.finish(embeddings)
@@ -530,16 +536,21 @@ class SentenceEncoder(TextEncoder):
   def _embed_by_tensorflow(self, batches, pooling):
     """Yields the embeddings of batches of int32 arrays [seq_len], one for each device or less, float32 [batch, dim]."""
     padded = [pad_batch(batch, self.tokenizer.pad_id) for batch in batches]
+    ids, _ = padded[0]
+    if self._weights.frozen and self._strategy is None and len(ids) == 1 and ids.shape[1] <= _FEW_TOKENS:
+      yield self._function(pooling, of_one_sentence=True)(tf.constant(ids)).numpy()
+      return
     padded += padded[-1:] * (self._replicas - len(padded))
     for _, values in zip(batches, self._function(pooling)(padded), strict=False):
       yield values.numpy()
 
-  def _function(self, pooling):
-    """Returns `embed_batch` of a batch for each device as a graph.
+  def _function(self, pooling, of_one_sentence=False):
+    """Returns `embed_batch` of a batch for each device as a graph; or of the ids of one sentence, int32 [1, seq_len].
 
     It is traced once for all shapes, without the blocks that the pooling ignores.
     """
-    if pooling not in self._functions:
+    key = pooling, of_one_sentence
+    if key not in self._functions:
       spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
       embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
 
@@ -550,9 +561,14 @@ class SentenceEncoder(TextEncoder):
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
         return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
+      @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int32)], autograph=False)
+      def embed_one(ids):
+        return embed_on_replica(ids, None)
+
       # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
-      self._functions[pooling] = embed.get_concrete_function()
-    return self._functions[pooling]
+      function = embed_one if of_one_sentence else embed
+      self._functions[key] = function.get_concrete_function()
+    return self._functions[key]
 
 
 def _reads_first_token(pooling):

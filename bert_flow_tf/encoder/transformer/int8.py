@@ -1,7 +1,7 @@
 """Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a range per row, and one per output channel of the kernel.
 
-A row is a token, so that no embedding depends on its neighbors in a batch. Inputs are divided by the factors of
-`int8_inputs`, by which the kernel is multiplied.
+A row is a token, so that no range depends on the neighbors in a batch; float32's rounding does, which moves a value to
+the next step now and then. Inputs are divided by the factors of `int8_inputs`, by which the kernel is multiplied.
 """
 
 import functools
@@ -81,13 +81,13 @@ class Int8Products:
     if tf.executing_eagerly():
       product = _eager_product()
     products = product(quantized, kernel.values, kernel.ranges, kernel.summand)
-    scale = 1.0
+    bias = kernel.bias
     if activation in EXACT_GELU:
-      scale = 0.5
+      ranges, bias = ranges * 0.5, bias * 0.5
     # Otherwise gradients would flow around the product, through the ranges.
     without_gradient = str(int8_error("it has no gradients"))
-    products = tf.raw_ops.PreventGradient(input=products * (ranges * scale), message=without_gradient)
-    outputs = tf.nn.bias_add(products, kernel.bias * scale)
+    products = tf.raw_ops.PreventGradient(input=products * ranges, message=without_gradient)
+    outputs = tf.nn.bias_add(products, bias)
     if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
       return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
     if activation is not None:

@@ -23,7 +23,9 @@ from bert_flow_tf.encoder.transformer.layers import (
   Dense,
   Dropout,
   FirstTokens,
+  JointDense,
   LayerNorm,
+  OneSentence,
   RowLayout,
   Tokens,
   Variables,
@@ -127,12 +129,21 @@ class Transformer(tf.Module):
     `frozen`: whether the weights never change, so that they are cast to the precision once.
     """
     products = make_products(precision)
-    layers = [layer for layer in self.submodules if isinstance(layer, Dense)]
+    layers = self._dense_layers()
     largest: list[np.ndarray | None] = [None] * len(layers)
     if precision == INT8:
       largest = self._largest_inputs(layers)
     for layer, largest_of_layer in zip(layers, largest, strict=True):
       layer.compute_in(products, frozen, largest_of_layer)
+
+  def _dense_layers(self):
+    """Returns the dense layers; in place of layers with a joint product, the joint one."""
+    layers = [layer for layer in self.submodules if isinstance(layer, Dense)]
+    joined = set()
+    for layer in layers:
+      if isinstance(layer, JointDense):
+        joined.update(map(id, layer.layers))
+    return [layer for layer in layers if id(layer) not in joined]
 
   def _largest_inputs(self, layers):
     """Returns the largest absolute inputs of each dense layer, float32 [size], for random tokens."""
@@ -147,7 +158,7 @@ class Transformer(tf.Module):
   def __call__(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     dropout_seed: tf.Tensor | None = None,
     packed: bool = False,
     first_token: bool = False,
@@ -156,7 +167,8 @@ class Transformer(tf.Module):
 
     Args:
       ids: ids of tokens, int32 [batch, seq_len].
-      mask: 1 for tokens and 0 for padding, int32 [batch, seq_len].
+      mask: 1 for tokens and 0 for padding, int32 [batch, seq_len]; None for one sentence, whose graph holds the weights
+        as they are at its first call.
       dropout_seed: what decides the masks of dropout, int32 [2]; None for no dropout.
       packed: whether nothing but attention is computed for padding, whose states are 0 then. Values of tokens differ
         by float rounding only. Ignored under XLA.
@@ -169,14 +181,19 @@ class Transformer(tf.Module):
     """
     packed = packed and can_pack()
     rows: RowLayout = AllPositions()
-    if packed:
+    bias = None
+    if mask is None:
+      # Each product that keeps its kernel has a copy of it, and with shared weights there are many products.
+      rows = OneSentence(ids, keeps_kernels=not self.config.architecture.shares_weights)
+    elif packed:
       rows = Tokens(mask)
     dropout = Dropout(self.config, dropout_seed)
-    # Not by tf.newaxis, which TensorFlow Lite lacks.
-    bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
+    if mask is not None:  # not by tf.newaxis, which TensorFlow Lite lacks
+      bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
     length = sizes_of(ids)[1]
     if self._distances is not None:
-      bias += self._bias_by_distance(length)
+      by_distance = self._bias_by_distance(length)
+      bias = by_distance if bias is None else bias + by_distance
     relative = None
     if self._relative is not None:
       relative = self._relative(length)

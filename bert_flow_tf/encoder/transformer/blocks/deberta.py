@@ -9,9 +9,9 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.blocks.bert import Block, split_heads
+from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables, reshape, sizes_of
+from bert_flow_tf.encoder.transformer.layers import AllPositions, LayerNorm, Variables, reshape, sizes_of
 
 # Terms of the logits: of content and content, content and position, position and content.
 _TERMS = 3
@@ -48,6 +48,8 @@ def _bucket(distances, middle, longest):
 class DisentangledBlock(Block):
   """BERT's block, whose logits have two more terms: distances seen by the query, and distances seen by the key."""
 
+  _has_joint = False  # distances need the query and the key alone
+
   @classmethod
   def shared_table(cls, variables: Variables, config: EncoderConfig) -> Distances:
     """Returns the embeddings of distances."""
@@ -55,9 +57,8 @@ class DisentangledBlock(Block):
 
   def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
-    relative = relative[tf.newaxis]
-    position_key = split_heads(self.key(relative[0])[tf.newaxis], self._heads)
-    position_query = split_heads(self.query(relative[0])[tf.newaxis], self._heads)
+    (position_key,) = AllPositions().split(self.key(relative)[tf.newaxis], 1, self._heads)
+    (position_query,) = AllPositions().split(self.query(relative)[tf.newaxis], 1, self._heads)
     logits = tf.matmul(query, key, transpose_b=True)
     logits += _by_distance(tf.matmul(query, position_key, transpose_b=True))
     # Distances seen by a key have the opposite sign.
