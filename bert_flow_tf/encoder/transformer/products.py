@@ -17,9 +17,8 @@ from absl import logging
 
 from bert_flow_tf.encoder.transformer.activations import EXACT_GELU, activate
 from bert_flow_tf.encoder.transformer.int8 import Int8Products
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.number_formats import FLOAT32, INT8
 
-FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
 _INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
 # Compute capability of the first GPUs of NVIDIA with them: Ampere and Volta.

@@ -17,7 +17,9 @@ from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.blocks.deberta import DisentangledBlock
 from bert_flow_tf.encoder.transformer.blocks.modernbert import RotaryBlock
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.distances import MPNET_BUCKETS, mpnet_buckets
 from bert_flow_tf.encoder.transformer.families.architecture import EMBEDDED
+from bert_flow_tf.encoder.transformer.int8_inputs import random_ids
 from bert_flow_tf.encoder.transformer.layers import (
   AllPositions,
   Dense,
@@ -38,13 +40,8 @@ from bert_flow_tf.io.files import Json
 
 # {`Architecture.blocks`: class of the blocks}
 BLOCKS: dict[str, Any] = {"bert": Block, "deberta": DisentangledBlock, "modernbert": RotaryBlock}
-# Number of texts of random tokens, and their tokens, that show which channels have large values.
-_RANDOM_TEXTS, _RANDOM_TOKENS = 16, 32
 # Summand of the logits of padding.
 _MASKED = -10000.0
-# MPNet's relative positions: number of buckets, and the distance from which all share the last bucket (Song et al.
-# 2020, MPNet; the buckets are T5's).
-_BUCKETS, _FARTHEST = 32, 128
 
 
 class Transformer(tf.Module):
@@ -90,7 +87,7 @@ class Transformer(tf.Module):
       self.projection = Dense(keep, config.projection, width, size)
     self._distances = None
     if architecture.has_relative_positions:
-      self._distances = keep("encoder/relative_attention_bias/embeddings", [_BUCKETS, config.num_attention_heads])
+      self._distances = keep("encoder/relative_attention_bias/embeddings", [MPNET_BUCKETS, config.num_attention_heads])
     count = config.num_hidden_layers
     if architecture.shares_weights:
       count = 1
@@ -150,8 +147,7 @@ class Transformer(tf.Module):
     watched = [WatchedProducts() for _ in layers]
     for layer, products in zip(layers, watched, strict=True):
       layer.compute_in(products, frozen=False)
-    length = min(_RANDOM_TOKENS, self.config.max_position_embeddings - self.config.first_position)
-    ids = np.random.default_rng(0).integers(self.config.vocab_size, size=[_RANDOM_TEXTS, length], dtype=np.int32)
+    ids = random_ids(self.config)
     self(tf.constant(ids), tf.ones_like(ids))
     return [products.largest for products in watched]
 
@@ -236,17 +232,12 @@ class Transformer(tf.Module):
 
   def _bias_by_distance(self, length):
     """Returns MPNet's bias of attention, float32 [1, heads, length, length]."""
-    # Half of the buckets are for each direction; of these, half are for a single distance each, and the others widen
-    # with the logarithm of the distance.
+    farthest = int(self.config.max_position_embeddings) - 1
+    buckets = mpnet_buckets(np.arange(-farthest, farthest + 1)).astype(np.int32)
     positions = tf.range(length)
-    distance = positions[:, tf.newaxis] - positions[tf.newaxis, :]
-    half = _BUCKETS // 2
-    exact = half // 2
-    ratio = tf.cast(tf.maximum(tf.abs(distance), 1), tf.float64) / exact
-    far = exact + tf.cast(tf.math.log(ratio) / np.log(_FARTHEST / exact) * (half - exact), tf.int32)
-    bucket = tf.where(tf.abs(distance) < exact, tf.abs(distance), tf.minimum(far, half - 1))
-    bucket += half * tf.cast(distance < 0, tf.int32)
-    return tf.transpose(tf.gather(self._distances, bucket), [2, 0, 1])[tf.newaxis]
+    distance = tf.expand_dims(positions, 1) - positions
+    by_distance = tf.gather(self._distances, tf.gather(buckets, distance + farthest))
+    return tf.expand_dims(tf.transpose(by_distance, [2, 0, 1]), 0)
 
   def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
     """Returns the word embeddings of token ids, each divided by its length, float32 [batch, seq_len, word_size].

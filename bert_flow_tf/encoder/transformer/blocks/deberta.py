@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.distances import deberta_buckets
 from bert_flow_tf.encoder.transformer.layers import AllPositions, LayerNorm, Variables, reshape, sizes_of
 
 # Terms of the logits: of content and content, content and position, position and content.
@@ -26,23 +27,13 @@ class Distances(tf.Module):
     self._table = variables("encoder/rel_embeddings.weight", [2 * buckets, size])
     self._farthest = int(config.max_position_embeddings) - 1
     distances = np.arange(-self._farthest, self._farthest + 1)
-    bucket = _bucket(distances, buckets // 2, int(config.longest_distance))
-    self._rows = np.clip(bucket + buckets, 0, 2 * buckets - 1).astype(np.int32)
+    self._rows = deberta_buckets(distances, buckets, int(config.longest_distance)).astype(np.int32)
     self._norm = LayerNorm(variables, "encoder/LayerNorm", size, config.layer_norm_eps)
 
   def __call__(self, length: int | tf.Tensor) -> tf.Tensor:
     """Returns the embeddings of the distances length - 1, ..., -(length - 1), float32 [2 * length - 1, size]."""
     distance = tf.range(length - 1, -length, -1)
     return self._norm(tf.gather(self._table, tf.gather(self._rows, distance + self._farthest)))
-
-
-def _bucket(distances, middle, longest):
-  """Returns the buckets of distances: a bucket each up to the middle, then wider with the logarithm."""
-  # NumPy's logarithm is used: TensorFlow's can be a bit larger, which gives the next bucket if the quotient is whole.
-  sizes = np.maximum(np.abs(distances), middle)
-  ratios = np.log(sizes / middle) / np.log((longest - 1) / middle)
-  far = np.ceil(ratios * (middle - 1)).astype(int) + middle
-  return np.where(sizes <= middle, distances, far * np.sign(distances))
 
 
 class DisentangledBlock(Block):
