@@ -183,7 +183,7 @@ def check_openvino() -> None:
     raise ConfigError(f"engine={_OPENVINO}: {found}", argument="engine")
 
 
-def _settings_of(core, precision):
+def _settings_of(core: Any, precision: str) -> dict[str, Any]:
   """Returns OpenVINO's settings for a precision."""
   settings: dict[str, Any] = {
     "PERFORMANCE_HINT": "LATENCY",
