@@ -391,7 +391,7 @@ def test_accents_stay_and_other_tokens_are_counted(bert_arrays, tmp_path, caplog
   assert "other tokens to 3 of 4 texts" in caplog.text
 
 
-def test_backbone_without_tokenizer(bert_arrays, tmp_path):
+def test_backbone_without_tokenizer(bert_arrays, tmp_path, caplog):
   """The error names vocab_file, which then is the vocabulary; its letters decide the case."""
   folder = write_preset(tmp_path / "preset", "BertBackbone", bert_arrays, tokenizer=False)
   with rejected(EncoderError, "vocab_file", "tokenizer.save_to_preset"):
@@ -400,6 +400,10 @@ def test_backbone_without_tokenizer(bert_arrays, tmp_path):
   vocabulary.write_text("".join(f"{piece}\n" for piece in VOCABULARY))
   encoder = SentenceEncoder.from_pretrained(folder, vocab_file=vocabulary)
   assert encoder.tokenizer(["Dog"])[0].tolist() == [2, VOCABULARY.index("Dog"), 3]
+  vocabulary.write_text("".join(f"{piece.replace('Dog', 'dög')}\n" for piece in VOCABULARY))
+  encoder = SentenceEncoder.from_pretrained(folder, vocab_file=vocabulary)
+  assert encoder.tokenizer(["DÖG"])[0].tolist() == [2, VOCABULARY.index("Dog"), 3]
+  assert "KerasHub" not in caplog.text  # its tokenizer lower-cases, too
 
 
 def test_rejections(bert_arrays, tmp_path):
