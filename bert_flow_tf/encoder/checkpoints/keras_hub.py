@@ -33,6 +33,7 @@ from bert_flow_tf.encoder.checkpoints.files import (
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights, StoredTensor
 from bert_flow_tf.encoder.checkpoints.preset_files import (
   ASSETS,
+  PACKAGES,
   PREPROCESSOR,
   TASK,
   TOKENIZER,
@@ -48,7 +49,6 @@ from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
-_PACKAGES = ("keras_hub", "keras_nlp")
 # {key of a backbone's config: key of BERT's config.json}, besides the size of the vocabulary.
 _KEYS = {
   "num_layers": "num_hidden_layers",
@@ -286,7 +286,7 @@ def _config_of(files, name):
   config = values.get("config")
   if not isinstance(config, dict):
     raise EncoderError(f"{files.path(name)}: config is {str(config)[:40]!r}, expected a dict; save the preset again")
-  if package not in _PACKAGES:
+  if package not in PACKAGES:
     kind = str(values.get("registered_name"))
   return kind, config
 

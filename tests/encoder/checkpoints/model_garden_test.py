@@ -233,7 +233,7 @@ def test_a_tokenizer_config_beside_it_decides_the_letter_case(tmp_path, caplog):
   (folders["hub"] / "tokenizer_config.json").write_text('{"do_lower_case": null}')
   assert SentenceEncoder.from_pretrained(str(folders["hub"])).tokenizer.do_lower_case
   (folders["hub"] / "tokenizer_config.json").write_text('{"do_lower_case": "no"}')
-  with pytest.raises(EncoderError, match="hub/tokenizer_config.json: do_lower_case is 'no', expected true or false"):
+  with pytest.raises(EncoderError, match=r"hub/tokenizer_config\.json: do_lower_case is 'no', expected true or false"):
     SentenceEncoder.from_pretrained(str(folders["hub"]))
 
 
@@ -330,6 +330,17 @@ def test_rejected(tmp_path, name):
     SentenceEncoder.from_pretrained(str(folder))
   message = str(raised.value)
   assert str(folder) in message and "\n" not in message and len(message) < 600
+
+
+def test_a_saved_model_without_its_program(tmp_path):
+  folder = garden_files.write_saved_model(tmp_path / "hub", random_bert())
+  (folder / "saved_model.pb").unlink()
+  expected = r"hub: variables/ of a SavedModel without its saved_model\.pb; copy"
+  for name in (folder, f"static:{folder}"):
+    with pytest.raises(EncoderError, match=expected):
+      SentenceEncoder.from_pretrained(str(name))
+  with rejected(EncoderError, "tf1_checkpoint", expected):
+    write_folders(str(folder), str(tmp_path / "out"))
 
 
 def test_rejected_saved_models(tmp_path):
