@@ -117,13 +117,14 @@ class EncoderFiles:
   def config(self) -> Json:
     """The checked content of config.json, without checksums, which are compared with the files."""
     if not self.has(CONFIG):
-      expected = "expected Hugging Face's or Google's folder of a BERT"
+      expected = "expected Hugging Face's, KerasHub's or Google's folder of a BERT"
       saved = [path.parent for path in sorted(self.folder.glob(f"*/{_SAVED_MODEL}"))]
       if saved:
         names = ", ".join(folder.name for folder in saved)
         place = saved[0] if len(saved) == 1 else "FOLDER"
         expected = f"name an encoder of TensorFlow Hub by its own folder ({names}); one that takes texts is "
         expected += f"saved_model:{place}"
+      check_is_no_part(self.folder)
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = self.without_checksums(CONFIG)
@@ -303,6 +304,13 @@ def is_saved_model(folder: str | os.PathLike) -> bool:
   """Returns whether a folder has a SavedModel and no config.json, by which its other files are read."""
   folder = pathlib.Path(folder)
   return (folder / _SAVED_MODEL).is_file() and not (folder / CONFIG).is_file()
+
+
+def check_is_no_part(folder: str | os.PathLike) -> None:
+  """Raises an EncoderError for a folder with the variables of a SavedModel and without its program."""
+  folder = pathlib.Path(folder)
+  if is_checkpoint_prefix(folder / "variables" / "variables") and not (folder / _SAVED_MODEL).is_file():
+    raise EncoderError(f"{folder}: variables/ of a SavedModel without its {_SAVED_MODEL}; copy or download it again")
 
 
 def is_checkpoint_prefix(path: str | os.PathLike) -> bool:

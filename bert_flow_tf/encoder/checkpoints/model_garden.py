@@ -94,10 +94,12 @@ class ModelGardenWeights:
     self.keys = self._find_all(found)
     if vocab_path is None:
       vocab_path = _find_vocabulary(folder / "assets" if is_saved_model else folder, architecture.vocabularies)
+    else:
+      folder = vocab_path.parent  # its tokenizer_config.json is beside it
     lower = None
     if is_saved_model and _LOWER_CASE in self.checkpoint.shapes:
       lower = bool(self.checkpoint.read(_LOWER_CASE))
-    self.files = _translate(self._config, vocab_path, lower, is_saved_model)
+    self.files = _translate(self._config, files.EncoderFiles(folder), vocab_path, lower, is_saved_model)
     if self.files.has(files.VOCAB_TXT):
       files.check_vocabulary(self.files, files.VOCAB_TXT, self._config.vocab_size, least_share=1.0)
 
@@ -206,9 +208,17 @@ def _open_saved_model(folder):
   return checkpoint
 
 
-def _translate(config, vocab_path, lower, is_saved_model):
-  """Returns configuration, vocabulary and letter case in the form of a Hugging Face folder."""
+def _translate(config, encoder, vocab_path, lower, is_saved_model):
+  """Returns configuration, vocabulary and letter case in the form of a Hugging Face folder.
+
+  `encoder`: files of the folder whose tokenizer_config.json decides. `lower`: the SavedModel's letter case, or None.
+  """
   tokenizer: Json = {}
+  declared = {key: value for key, value in encoder.json(files.TOKENIZER_CONFIG).items() if value is not None}
+  if lower is not None and declared.get("do_lower_case", lower) != lower:
+    path = encoder.path(files.TOKENIZER_CONFIG)
+    logging.info("%s: do_lower_case=%s, in place of the SavedModel's %s", path, declared["do_lower_case"], lower)
+  lower = declared.get("do_lower_case", lower)
   name, tokenizer_type = _SENTENCE_PIECE, None
   if vocab_path.suffix != ".model":
     name = files.VOCAB_TXT
@@ -222,9 +232,10 @@ def _translate(config, vocab_path, lower, is_saved_model):
       tokenizer["max_input_chars_per_word"] = files.MAX_INPUT_CHARS_PER_WORD
   if lower is not None:
     tokenizer["do_lower_case"] = lower
-  contents = {files.CONFIG: config.values, files.TOKENIZER_CONFIG: tokenizer}
+  contents = {files.CONFIG: config.values, files.TOKENIZER_CONFIG: tokenizer | declared}
   encoded = {path: json.dumps(values).encode() for path, values in contents.items()}
-  return files.TranslatedFiles(vocab_path.parent, encoded, {name: vocab_path}, tokenizer_type)
+  paths = {name: vocab_path, files.TOKENIZER_CONFIG: encoder.path(files.TOKENIZER_CONFIG)}
+  return files.TranslatedFiles(vocab_path.parent, encoded, paths, tokenizer_type)
 
 
 def _find_vocabulary(folder: pathlib.Path, readable: Any) -> pathlib.Path:

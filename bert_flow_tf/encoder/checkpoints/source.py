@@ -47,6 +47,8 @@ _WEIGHTS = (
 )
 # Handles of KerasHub, and the form of the names of its presets, as bert_base_en; other names may have this form, too.
 _HANDLE = re.compile(r"(?:kaggle|hf|gs|modelscope)://.*|[a-z][a-z0-9.]*(?:_[a-z0-9.]+)+")
+# Endings of the files of Keras.
+_KERAS = (".keras", ".h5")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
 # The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
@@ -121,10 +123,13 @@ def check_name(name: str) -> None:
   expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face, KerasHub or Google folder, a hub id org/name"
   if kind is TRANSFORMER:
     expected += f", or {', '.join(each.form for each in PREFIXED)}"
+  found = "no such folder or name"
   if _HANDLE.fullmatch(rest):
-    save = "backbone.save_to_preset(FOLDER) and tokenizer.save_to_preset(FOLDER)"
-    expected += f"; a preset of KerasHub is given by its folder, which {save} write"
-  raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
+    found += f"; a preset of KerasHub is given by its folder, FOLDER of {preset_files.SAVE}"
+  hub_id = rest.removeprefix("hf://")
+  if hub_id != rest and _HUB_ID.fullmatch(hub_id):
+    found += f", or by the hub id {hub_id}"
+  raise EncoderError(f"model={name}: {found}; expected {expected}", "model")
 
 
 def absolute_name(name: str) -> str:
@@ -142,7 +147,12 @@ def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
   if is_checkpoint_prefix(path):
     return Source(name, kind, EncoderFiles(path.parent), str(path))
   if not path.is_dir():
-    raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
+    message = "a file, expected a checkpoint's prefix or the folder of Hugging Face's, KerasHub's or Google's files"
+    if (path.parent / CONFIG).is_file() or is_saved_model(path.parent):
+      message += f"; give its folder, {kind.prefix}{path.parent}"
+    elif path.suffix in _KERAS:
+      message += f"; KerasHub's is the FOLDER of {preset_files.SAVE}"
+    raise EncoderError(f"model={name}: {message}", "model")
   return Source(name, kind, EncoderFiles(path), _checkpoint_in(path))
 
 

@@ -13,10 +13,13 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_flow_tf.encoder.checkpoints.files import (
   CHECKPOINT_INDEX,
+  EncoderFiles,
+  check_is_no_part,
   checkpoint_prefixes_in,
   failure,
   is_checkpoint_prefix,
 )
+from bert_flow_tf.encoder.checkpoints.preset_files import is_preset
 from bert_flow_tf.errors import EncoderError, one_line
 
 # Names of a checkpoint's files: its prefix and one of these endings.
@@ -94,10 +97,17 @@ def find_prefix(path: str | os.PathLike) -> str:
   part = _FILE.fullmatch(path)
   if part and is_checkpoint_prefix(part[1]):
     return part[1]
+  folder = pathlib.Path(path)
+  if folder.is_file():
+    folder = folder.parent
+  if folder.is_dir() and is_preset(EncoderFiles(folder)):
+    mend = f"it needs no conversion: give --model={folder}; save_encoder, in Python, writes it as a Hugging Face folder"
+    raise EncoderError(f"{path}: a preset of KerasHub, expected a checkpoint of TensorFlow; {mend}")
   if not os.path.isdir(path):
     raise EncoderError(f"{path}: no {os.path.basename(path)}.index; expected a prefix, such as FOLDER/model.ckpt-1000")
   names = checkpoint_prefixes_in(path)
   if not names:
+    check_is_no_part(path)
     raise EncoderError(f"{path}: no checkpoint; expected a file model.ckpt-N.index in this folder")
   name = names[0]
   if _GOOGLE in names:
