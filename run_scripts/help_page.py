@@ -64,7 +64,7 @@ def text(purpose: str, runner_flags: list[flags.Flag]) -> str:
   for line in examples.splitlines():
     lines.append(f"  {line}".rstrip())
   # A converter writes a calibration and loads nothing by it.
-  decides = "flow_folder" in names and "tf1_checkpoint" not in names
+  decides = "flow_folder" in names and "checkpoint" not in names
   # Several parts of the package may share a heading.
   for heading in dict.fromkeys(_HEADINGS.values()):
     members = [flag for flag in runner_flags if _HEADINGS[_PART_OF_FLAG.get(flag.name, "")] == heading]

@@ -1,4 +1,4 @@
-"""Converts TensorFlow's checkpoints, Google's and the original BERT-flow's, to folders and back.
+"""Converts TensorFlow's checkpoints (Google's, BERT-flow's, Model Garden's) and Hub encoders to folders, and back.
 
 bert-flow convert --checkpoint=exp/model.ckpt-1000 --output=FOLDER
 bert-flow convert --model=FOLDER/encoder --flow_folder=FOLDER/flow --output=BACK/model.ckpt-1000
@@ -22,7 +22,7 @@ FLAGS = flags.FLAGS
 # Flags that only one direction of the conversion takes.
 _OF_POOLING = common_flags.encoder_flags((POOLING,))
 _SOURCE = (
-  "tf1_checkpoint",
+  "checkpoint",
   "bert_config_file",
   "vocab_file",
   "do_lower_case",
@@ -38,13 +38,13 @@ _WRITE = ("encoder", "model", *_HEADS, "model_revision", "model_cache_dir", "out
 def define_flags() -> None:
   """Defines the flags of this runner."""
   flags.DEFINE_string(
-    "tf1_checkpoint",
+    "checkpoint",
     None,
     "Checkpoint to convert to folders: a prefix such as exp/model.ckpt-1000, or a folder with one checkpoint or with "
     "TensorFlow's file `checkpoint`, which names the latest; TensorFlow 1's, or TensorFlow 2's of the Model Garden. Or "
     "the folder of an encoder of TensorFlow Hub.",
   )
-  flags.DEFINE_alias("checkpoint", "tf1_checkpoint")
+  flags.DEFINE_alias("tf1_checkpoint", "checkpoint")
   flags.DEFINE_string("bert_config_file", None, "Its bert_config.json; default: the one in the checkpoint's folder.")
   flags.DEFINE_string("vocab_file", None, "Its vocab.txt; default: the one in the checkpoint's folder.")
   flags.DEFINE_boolean(
@@ -54,7 +54,7 @@ def define_flags() -> None:
     "in the name of that folder; else uncased if no word piece has a capital letter.",
   )
   common_flags.define_output_folder(
-    "With tf1_checkpoint: folder that gets encoder/, flow/, classifier/ and conversion.json. Else: prefix of the "
+    "With checkpoint: folder that gets encoder/, flow/, classifier/ and conversion.json. Else: prefix of the "
     "checkpoint to write, such as BACK/model.ckpt-1000, which sets global_step to 1000; bert_config.json and vocab.txt "
     "are written to its folder."
   )
@@ -69,15 +69,15 @@ def define_flags() -> None:
 
 def check_flags() -> bool:
   """Validates the flags before anything is loaded; returns True to read a checkpoint, False to write one."""
-  reads = FLAGS.tf1_checkpoint is not None
+  reads = FLAGS.checkpoint is not None
   if not reads and FLAGS.output is None:
-    raise ConfigError("tf1_checkpoint: missing; expected it, or model and output", argument="tf1_checkpoint")
+    raise ConfigError("checkpoint: missing; expected it, or model and output", argument="checkpoint")
   if reads:
-    common_flags.reject(_WRITE, "cannot be combined with tf1_checkpoint")
+    common_flags.reject(_WRITE, "cannot be combined with checkpoint")
   else:
-    common_flags.reject(_READ, "needs tf1_checkpoint")
+    common_flags.reject(_READ, "needs checkpoint")
   if FLAGS.output is None:
-    raise ConfigError("output: missing; tf1_checkpoint needs it", argument="output")
+    raise ConfigError("output: missing; checkpoint needs it", argument="output")
   return reads
 
 
@@ -91,8 +91,10 @@ def main() -> None:
     pooling = common_flags.settings(EncoderSettings).model_arguments()
     pooling["sentence_embedding_type"] = pooling["sentence_embedding_type"] or DEFAULT_POOLING
     pooling["max_seq_length"] = pooling["max_seq_length"] or DEFAULT_MAX_SEQ_LENGTH
-    arguments = {name: FLAGS[name].value for name in _SOURCE} | pooling
-    lines = read.write_folders(output_dir=FLAGS.output, **arguments, allow_other_encoder=FLAGS.allow_other_encoder)
+    checkpoint, *others = [FLAGS[name] for name in _SOURCE]
+    arguments = {flag.name: flag.value for flag in others} | pooling
+    arguments["allow_other_encoder"] = FLAGS.allow_other_encoder
+    lines = read.write_folders(checkpoint.value, FLAGS.output, **arguments)
   else:
     heads = {name: FLAGS[name].value for name in _HEADS}
     hub = {"revision": FLAGS.model_revision, "cache_dir": FLAGS.model_cache_dir}

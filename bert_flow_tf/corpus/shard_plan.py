@@ -106,6 +106,8 @@ def _no_input(pattern: str) -> str:
   if is_local and os.path.exists(path) and pathlib.Path(path).is_fifo():
     expected = "a file, or - for standard input, as in COMMAND | bert-flow ..."
     return f"a pipe, which can be read only once; expected {expected}"
+  if storage.is_list(pattern):
+    return f"no such file; several are a list of the flag: --input={pattern}"
   return "no such file; expected files, or globs, whose * leaves out names that begin with _ or ."
 
 

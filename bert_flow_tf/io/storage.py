@@ -63,6 +63,12 @@ def find_files(pattern: str) -> list[str]:
   return paths
 
 
+def is_list(text: str) -> bool:
+  """Returns whether a text is a list of existing files, with commas, which is no name of a file."""
+  parts = text.split(",")
+  return len(parts) > 1 and all(part and is_local(part) and find_files(part) for part in parts)
+
+
 def _is_hidden(path, pattern):
   """Returns whether a path that matches a glob has a name that begins with _ or ., where the glob has another one."""
   parts = pattern.split("/")

@@ -235,7 +235,10 @@ def _expand(name, leave_out):
   paths = list(map(pathlib.Path, glob.glob(name) or [name]))
   for path in paths:
     if not path.is_file():
-      raise ConfigError(f"vectors={path}: no such .npy file", argument="vectors")
+      mend = ""
+      if storage.is_list(name):
+        mend = f"; several are a list of the flag: --input={name}"
+      raise ConfigError(f"vectors={path}: no such .npy file{mend}", argument="vectors")
     if path.suffix != ".npy":
       raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
   return list(map(VectorFile.of_npy, sorted(paths)))

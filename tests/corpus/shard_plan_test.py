@@ -116,6 +116,10 @@ def test_inputs_by_globs(tmp_path, monkeypatch):
   for pattern, message in expected.items():
     with rejected(ConfigError, "input", match=message):
       find("a.txt", pattern)
+  with rejected(ConfigError, "input", match=r"no such file; several are a list of the flag: --input=b\.txt,d/\*\.txt$"):
+    find("b.txt,d/*.txt")  # an argument without a flag is one file
+  with rejected(ConfigError, "input", match="no such file; expected files, or globs"):
+    find("b.txt,e.txt")
 
 
 def test_a_glob_leaves_out_hidden_files_and_markers(tmp_path, monkeypatch):

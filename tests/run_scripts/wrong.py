@@ -206,7 +206,7 @@ belongs to another fit :: TRAIN --exp_name=sick --learning_rate=1e-3 --num_train
 each --tf1_checkpoint=@/all NEVER :: --encoder=mini --bert_config_file=@/absent --vocab_file=@/absent
 each --tf1_checkpoint=@/all NEVER :: --sentence_embedding_type=median --max_seq_length=17 --model_revision=v1
 each BACK :: --vocab_file=x --model_revision=v1 --classifier_folder=@/other_classifier
---tf1_checkpoint ::
+--checkpoint: missing ::
 --output :: --tf1_checkpoint=@/all
 error: --tf1_checkpoint :: --tf1_checkpoint=@/absent/model.ckpt-1 NEVER
 taken :: --tf1_checkpoint=@/taken NEVER

@@ -185,3 +185,13 @@ def test_hidden_folders_and_manifests_of_other_programs_are_passed_over(tmp_path
     path.write_text(content)
     with rejected(DataError, "vectors", match="monday/manifest.json: damaged, or of another program"):
       VectorFolder.open(str(tmp_path / name))
+
+
+def test_a_list_in_place_of_one_file_is_told_how_to_be_given(tmp_path):
+  for name in ("a", "b"):
+    np.save(tmp_path / f"{name}.npy", np.eye(3, dtype=np.float32))
+  names = f"{tmp_path}/a.npy,{tmp_path}/b.npy"
+  with rejected(ConfigError, "vectors", match=f"no such .npy file; several are a list of the flag: --input={names}$"):
+    find_vector_files([names])
+  with rejected(ConfigError, "vectors", match=r"no such \.npy file$"):
+    find_vector_files([f"{names},{tmp_path}/c.npy"])
