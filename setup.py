@@ -49,6 +49,9 @@ BEAM = ["apache-beam==2.77.*"]
 # The index of search and dedupe; BM25 of search and of evaluations.
 SEARCH = ["faiss-cpu>=1.15,<2", "bm25s>=0.2,<1"]
 
+# Hidden states on CPUs.
+OPENVINO = ["openvino>=2026.2,<2027"]
+
 # fsspec's file systems of gs:// and s3://.
 STORES = {"gcs": ["gcsfs>=2024.2"], "s3": ["s3fs>=2024.2"]}
 
@@ -57,6 +60,7 @@ TEST = [
   *SERVING,
   *BEAM,
   *SEARCH,
+  *OPENVINO,
   "pytest>=8,<10",
   "pytest-xdist>=3.6,<4",
   "ruff==0.17.*",
@@ -77,6 +81,7 @@ EXTRAS = {
   "serving": SERVING,
   "beam": BEAM,
   "search": SEARCH,
+  "openvino": OPENVINO,
   **STORES,
   "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1,<2", "ruff==0.17.*"],
   # With the last transformers that has TFBertModel, which proves our numbers.

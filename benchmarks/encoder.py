@@ -31,6 +31,7 @@ from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.weights import random_transformer
+from bert_flow_tf.io.cpus import usable_cpus
 
 OURS = "ours"
 _FLOAT32, _BFLOAT16 = "float32", "bfloat16"
@@ -210,7 +211,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     "sentences": count,
     "batch_size": batch_size,
     "mean_tokens": float(np.mean(lengths)),
-    "threads": measure.cores(),
+    "threads": usable_cpus(),
     "versions": versions,
     "skipped": skipped,
     "seconds": seconds,

@@ -17,6 +17,7 @@ from absl import logging
 
 from benchmarks.worker import peak_bytes, reset_peak
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.cpus import usable_cpus
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -57,11 +58,6 @@ def cost(work: Callable) -> tuple[dict[str, float], Any]:
 def load() -> float:
   """Returns the mean number of runnable processes in the last minute; NaN on systems that do not count them."""
   return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-
-
-def cores() -> int:
-  """Returns the number of cores that this process may use."""
-  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def markdown_table(header: Sequence, rows: Iterable[Sequence]) -> str:
@@ -109,8 +105,8 @@ class Worker(contextlib.AbstractContextManager):
     (folder / "sentences.json").write_text(json.dumps(sentences), encoding="utf-8")
     script = pathlib.Path(__file__).with_name("worker.py")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(cores())}
-    command = [str(part) for part in (python, script, folder, max_seq_length, cores())]
+    environment |= {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": str(usable_cpus())}
+    command = [str(part) for part in (python, script, folder, max_seq_length, usable_cpus())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     self._python = python
     try:

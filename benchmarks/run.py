@@ -18,6 +18,7 @@ from benchmarks import measure
 from benchmarks.parts import ALL, TITLES, Benchmark, BenchmarkSettings
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.io.cpus import usable_cpus
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.training.settings import FlowSettings
 from run_scripts import common_flags, runner
@@ -40,7 +41,7 @@ def main() -> None:
   benchmark = Benchmark(settings, *others)
   folder = pathlib.Path(FLAGS.output_dir)
   folder.mkdir(parents=True, exist_ok=True)
-  about = {"flags": common_flags.values(), "cores": measure.cores(), "machine": platform.machine()}
+  about = {"flags": common_flags.values(), "cores": usable_cpus(), "machine": platform.machine()}
   about["versions"] = common_flags.versions()
   # Two parts need a file.
   all_parts = [name for name in TITLES if name not in ("duplicates", "hybrid") or settings.corpus]

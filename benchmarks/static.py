@@ -18,6 +18,7 @@ from absl import logging
 
 from benchmarks import measure
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.io.cpus import usable_cpus
 from bert_flow_tf.model import SentenceModel
 
 OURS, MODEL2VEC = "ours", "model2vec"
@@ -53,7 +54,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
         methods[MODEL2VEC], versions[MODEL2VEC] = ask, first["version"]
       answers = measure.in_turns(methods, benchmark.settings.repeats)
   result: dict[str, Any] = {"model": encoder.name, "sentences": len(sentences), "dim": encoder.hidden_size}
-  result |= {"threads": measure.cores(), "versions": versions, "skipped": first.get("skipped"), "answers": answers}
+  result |= {"threads": usable_cpus(), "versions": versions, "skipped": first.get("skipped"), "answers": answers}
   rows = []
   for name, rounds in answers.items():
     rates = [len(sentences) / measure.median(r[kind] for r in rounds) for kind in ("seconds", "cpu_seconds")]
@@ -63,7 +64,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     text += f"\n\n{MODEL2VEC} is skipped: {result['skipped']}"
   return result, (
     f"{text}\n\n{encoder.name}, {encoder.hidden_size} dimensions, with {CALIBRATION}: {len(sentences)} distinct "
-    f"sentences from text, {measure.cores()} threads. Each round loads our model: its tokenizer remembers words."
+    f"sentences from text, {usable_cpus()} threads. Each round loads our model: its tokenizer remembers words."
   )
 
 

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from bert_flow_tf._version import __version__
+from bert_flow_tf.io import openmp
 
 # TensorFlow's C++ logs a missing GPU or CPU instruction as an error. Real errors also reach Python.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -43,7 +44,10 @@ __all__ = ["__version__", *_PUBLIC]
 def __getattr__(name: str) -> Any:
   if name not in _PUBLIC:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  return getattr(importlib.import_module(_PUBLIC[name]), name)
+  # Most modules import TensorFlow, which can load the OpenMP of FAISS.
+  with openmp.sleeping_threads():
+    module = importlib.import_module(_PUBLIC[name])
+  return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -47,6 +47,7 @@ from bert_flow_tf.encoder.identity import (
 from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import reject_openvino
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
@@ -432,6 +433,7 @@ class SentenceModel:
     if encoder_dropout:
       self.encoder.check_has_transformer("be embedded with dropout")
       reject_int8(self.encoder.precision, "encoder_dropout is part of a training")
+      reject_openvino(self.encoder.engine, "encoder_dropout embeds in each step of a training")
 
   def with_calibration(self, calibration: Calibrating, characters: int | None = None) -> "SentenceModel":
     """Returns a model of the same encoder, settings and further steps with another calibration, or without one.
@@ -740,7 +742,10 @@ class SentenceModel:
     Raises:
       CalibrationError: the calibration is not fitted.
       EncoderError: the tokenizer has no form as a graph.
+      ConfigError: `trainable` of an encoder with engine=openvino.
     """
+    if trainable:
+      reject_openvino(self.encoder.engine, "it has no gradients, which a training needs")
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
     with tf.init_scope():
       encoder = self.encoder_graph()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import shlex
@@ -17,7 +18,7 @@ import bert_flow_tf
 from bert_flow_tf.calibration.recipes import RECIPES, help_text
 from bert_flow_tf.data.tasks import DataSettings, task_names
 from bert_flow_tf.encoder.checkpoints.source import check_name
-from bert_flow_tf.encoder.settings import LOADING, POOLING, EncoderSettings, keyword_of
+from bert_flow_tf.encoder.settings import LOADING, OPENVINO, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import help_page, quiet
@@ -306,4 +307,6 @@ def versions() -> dict[str, str]:
   installed = {"bert_flow_tf": bert_flow_tf.__version__, "python": platform.python_version()}
   for package in ("tensorflow", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy", "scipy"):
     installed[package] = importlib.metadata.version(package)
+  if importlib.util.find_spec(OPENVINO):
+    installed[OPENVINO] = importlib.metadata.version(OPENVINO)
   return installed

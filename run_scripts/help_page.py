@@ -33,7 +33,7 @@ _PART_OF_FLAG = {
 DECIDED = {
   "model": "encoder",
   "sentence_embedding_type": "pooling",
-  **{name: name for name in ("max_seq_length", "low_dim", "precision", "token_weights")},
+  **{name: name for name in ("max_seq_length", "low_dim", "precision", "engine", "token_weights")},
 }
 
 

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from bert_flow_tf.io import openmp
+
 # Modules of TensorFlow that log each checkpoint and each collective operation, and the module of TensorFlow Datasets
 # that warns of each data set that is not prepared.
 _NOISY_MODULES = (
@@ -52,6 +54,7 @@ def import_tensorflow() -> None:
     hidden = _START_UP.get(os.environ.get("TF_CPP_MIN_LOG_LEVEL", ""))
     if hidden is not None and _has_avx():
       stack.enter_context(_hidden_lines(hidden))
+    stack.enter_context(openmp.sleeping_threads())
     importlib.import_module("tensorflow")
 
 

@@ -19,7 +19,7 @@ from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev
 from bert_flow_tf.data.beir import BeirSettings
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
-from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.settings import EncoderSettings, reject_openvino
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
@@ -71,6 +71,7 @@ def check_flags() -> list[CalibrationSpec]:
     raise ConfigError("encoder_dropout: needs a flow in calibration", argument="encoder_dropout")
   if FLAGS.encoder_dropout:
     reject_int8(FLAGS.precision, "encoder_dropout is part of a training")
+    reject_openvino(FLAGS.engine, "encoder_dropout embeds in each step of a training")
   return specs
 
 

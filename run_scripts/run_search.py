@@ -97,7 +97,7 @@ def check_flags() -> None:
   if FLAGS.vectors is not None:
     common_flags.reject(["prompt"], "stands before the texts of the vectors already; query_prompt is for queries")
   check_hybrid(FLAGS.hybrid)
-  text_flags.check_vectors_flags(["id_column"])
+  text_flags.check_vectors_flags(["id_column"], allowed=["engine"])  # of the queries
   text_flags.check_text_flags()
   text_flags.check_output_kind(FLAGS.output_format)
   if FLAGS.output and FLAGS.output.lower().endswith(f".{TREC}") and FLAGS.output_format != TREC:
@@ -231,7 +231,8 @@ def vector_corpus(queries: int) -> Corpus:
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):
     name = None
-  model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir, FLAGS.query_prompt)
+  engine = FLAGS.engine if common_flags.given(["engine"]) else None
+  model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir, FLAGS.query_prompt, engine)
   with_run = has_names_of_runs(vectors)
 
   def fields(row):

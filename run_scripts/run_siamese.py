@@ -101,7 +101,7 @@ def check_flags(settings: SiameseSettings) -> None:
       raise ConfigError(f"{name}: has no effect without do_predict; add do_predict", argument=name)
   settings.check_flow()
   if FLAGS.do_train and settings.trains:
-    settings.check_training(FLAGS.precision)
+    settings.check_training(FLAGS.precision, FLAGS.engine)
 
 
 def choose_pairs(settings: SiameseSettings, task: TaskData) -> TrainingPairs | None:

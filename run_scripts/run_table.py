@@ -32,7 +32,7 @@ _FIELDS = {"table_tasks": "task", "table_calibrations": "calibration"}
 _FOLDER = "exp/tables"
 # The tables choose models, poolings and weights of tokens themselves.
 _CHOSEN = ("model", "init_checkpoint", "sentence_embedding_type", "token_weights", "low_dim")
-_CHOSEN += ("hidden_act", "max_input_chars_per_word")
+_CHOSEN += ("hidden_act", "max_input_chars_per_word", "bert_config_file", "vocab_file")
 
 
 def define_flags() -> None:

@@ -25,7 +25,8 @@ FLAGS = flags.FLAGS
 def define_flags() -> None:
   """Defines the flags of this client."""
   flags.DEFINE_string("server", "localhost:8500", "HOST:PORT of the server's gRPC, or http://HOST:PORT of its REST.")
-  flags.DEFINE_list("input", [], "TSV file with two sentences per line; - for standard input.")
+  text = "File of pairs: lines of two sentences with a tab between them, or another format; - for standard input."
+  flags.DEFINE_list("input", [], text)
   common_flags.define_settings(DataSettings, ("max_record_bytes",))
   flags.DEFINE_string("golden", None, "golden.json of the export: the server is compared with it, in place of input.")
   flags.DEFINE_string("model_name", "bert_flow", "Name of the model on the server.")
@@ -46,7 +47,7 @@ def main() -> None:
     print(f"{counted(count, 'pair')}, largest difference from {FLAGS.golden}: {difference:.1e}")
     return
   if len(FLAGS.input) != 1:
-    raise ConfigError("input: expected one TSV file with two sentences per line, or -", argument="input")
+    raise ConfigError("input: expected one file of pairs, two sentences per line, or -", argument="input")
   # Lines are printed as the server answers, a request at a time.
   pairs = pairs_of_file(FLAGS.input[0], FLAGS.max_record_bytes)
   with _client(arguments) as client:

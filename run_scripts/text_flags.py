@@ -54,15 +54,16 @@ def define_index_flag() -> None:
   flags.DEFINE_enum("index", AUTO, INDEXES, text)
 
 
-def check_vectors_flags(names: list[str]) -> None:
-  """Raises a ConfigError if flags that decide the vectors, or these, are given with --vectors."""
+def check_vectors_flags(names: list[str], allowed: Sequence[str] = ()) -> None:
+  """Raises a ConfigError if flags of these names, or that decide the vectors, unless allowed, are beside --vectors."""
   if FLAGS.vectors is None:
     return
   if FLAGS.input:
     message = f"input={','.join(FLAGS.input)[:200]}: has no use with vectors, which are compared; leave one out"
     raise ConfigError(message, argument="input")
   names = [*names, "input_format", "column", "header", "max_record_bytes", "allow_other_encoder"]
-  names += ["recipe", "calibration", *common_flags.encoder_flags((LOADING, POOLING), leave_out=["model_cache_dir"])]
+  of_encoder = common_flags.encoder_flags((LOADING, POOLING), leave_out=["model_cache_dir", *allowed])
+  names += ["recipe", "calibration", *of_encoder]
   common_flags.reject(names, "has no use with vectors, which are embedded already; leave one out")
 
 

@@ -144,7 +144,7 @@ def read_safetensors(data):
   (folder / "model.safetensors").write_bytes(data)
   weights = HuggingFaceWeights(EncoderFiles(folder), {})
   weights.word_embeddings()
-  weights.transformer()
+  weights.stored().checksum()
 
 
 def read_word_vectors(data):

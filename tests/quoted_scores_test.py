@@ -119,7 +119,7 @@ QUOTES = [
     "it with `mini`; `bert-flow fit",
     [("published", f"BERT_{size}-flow (target)", STSB) for size in ("base", "large")],
   ),
-  ("README.md", "next to the string match's", [(MINI, CHARACTERS, STSB)]),
+  ("README.md", "next to the string match's", [(SIX_LAYERS, CHARACTERS, STSB)]),
   ("README.md", "| `base`, the paper", _published("BERT_base")),
   ("README.md", "| MiniLM-MLM, a stand-in", [(SIX_LAYERS, PLAIN, STSB)]),
   ("README.md", "| MiniLM-MLM, this port |", [(SIX_LAYERS, PLAIN, STSB), (SIX_LAYERS, FLOW, STSB)]),

@@ -11,10 +11,12 @@ Files and folders in reading order (BUILD has the order of imports):
     kinds                kinds of encoders, by the first part of their names
     settings             EncoderSettings: flags, keywords and identity derive from its fields
     pooling              names of poolings and their computation
+    array_functions      functions on tensors and on NumPy arrays under the same names
     cache                embeddings that are kept on disk
     embeddings           embeddings of the sentences of pairs, computed once
     identity             everything that decides an embedding
     transformer/         BERT and its relatives as `tf.Module`
+    engines/             OpenVINO, which computes hidden states in place of TensorFlow
     checkpoints/         the files of an encoder
     text/                tokenizers, weights of tokens, characters
     other/               SavedModels, word vectors and static models as encoders

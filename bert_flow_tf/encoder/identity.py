@@ -14,6 +14,7 @@ from bert_flow_tf.encoder.settings import (
   PER_ENCODER,
   POOLING,
   SAVED,
+  TENSORFLOW,
   EncoderSettings,
   absent_values,
   keywords,
@@ -120,6 +121,9 @@ class EncoderIdentity(_Identity):
     values = self.to_dict()
     for keyword in {"name", *self.settings.saved()}.difference(keywords(DECIDING)):
       del values[keyword]
+    settings = self.settings
+    if settings.engine != TENSORFLOW and settings.precision != "float32":  # in which engines round alike
+      values["precision"] = f"{settings.precision} by {settings.engine}"
     return values
 
   @classmethod

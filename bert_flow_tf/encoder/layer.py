@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.loading import load_encoder
+from bert_flow_tf.encoder.settings import TENSORFLOW
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.text_encoder import TokenEncoder
@@ -105,7 +106,8 @@ class EncoderLayer(Layer):
       EncoderError: the encoder cannot be loaded, or differs from the saved one in more than its weights.
     """
     identity = EncoderIdentity.from_dict(config["encoder"], "saved layer")
-    settings, table = identity.loading_settings(), config.get("token_weights")
+    loading = dataclasses.replace(identity.loading_settings(), engine=TENSORFLOW)
+    settings, table = loading, config.get("token_weights")
     if table is not None:
       settings = dataclasses.replace(settings, token_weights=UNIFORM, frequency_corpus=None, number_weight=None)
     try:
@@ -113,7 +115,7 @@ class EncoderLayer(Layer):
     except (ConfigError, EncoderError) as error:
       raise EncoderError(f"saved layer: its encoder '{identity.name}' cannot be loaded: {error}") from error
     if table is not None:
-      encoder.settings = identity.loading_settings()
+      encoder.settings = loading
       encoder.token_weights = TokenWeights.from_text(table, encoder.settings)
     pooling = encoder.pooling(identity.sentence_embedding_type)
     _check_same(identity, encoder.identity(pooling, identity.max_seq_length))

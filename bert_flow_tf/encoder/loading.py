@@ -11,6 +11,9 @@ import os
 import pathlib
 from typing import NamedTuple
 
+import tensorflow as tf
+from absl import logging
+
 from bert_flow_tf.encoder.checkpoints import google
 from bert_flow_tf.encoder.checkpoints.declared import Declared, find_static_embedding, read_declared, read_modules
 from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles, TranslatedFiles
@@ -21,12 +24,21 @@ from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.checkpoints.model_garden import ModelGardenWeights, is_model_garden
 from bert_flow_tf.encoder.checkpoints.preset_files import is_preset
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
+from bert_flow_tf.encoder.engines.openvino_engine import check_openvino
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
 from bert_flow_tf.encoder.kinds import STATIC, split_name, without_transformer
 from bert_flow_tf.encoder.other.static_model import read_static_model
 from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import WORD_ROWS
-from bert_flow_tf.encoder.settings import LOADING, STATIC_MAX_SEQ_LENGTH, STATIC_TOKEN_WEIGHTS, EncoderSettings
+from bert_flow_tf.encoder.settings import (
+  LOADING,
+  OPENVINO,
+  STATIC_MAX_SEQ_LENGTH,
+  STATIC_TOKEN_WEIGHTS,
+  TENSORFLOW,
+  EncoderSettings,
+  reject_openvino,
+)
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights, parse_token_weights
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
@@ -34,8 +46,8 @@ from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
 from bert_flow_tf.encoder.transformer.number_formats import INT8
-from bert_flow_tf.encoder.transformer.transformer import checksum_of
-from bert_flow_tf.encoder.transformer.weights import share_weights
+from bert_flow_tf.encoder.transformer.transformer import Transformer
+from bert_flow_tf.encoder.transformer.weights import StoredWeights, share_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.files import Json
 
@@ -56,7 +68,7 @@ def load_encoder(settings: EncoderSettings, fit: FitSettings | None = None) -> T
 
   `fit`: the weights of a fit, and the settings that replace `settings` for these weights.
   """
-  if settings.precision == INT8:
+  if settings.precision == INT8 and settings.engine == TENSORFLOW:
     largest_of_kernels()  # an error here comes before the long loading
   kind, _ = split_name(settings.encoder_name)
   # Named, not imported: encoders are loaded by an encoder's class, too, and by its Keras layer.
@@ -101,6 +113,11 @@ def load_fitted_encoder(
   try:
     return load_encoder(settings, fit), arguments.pooling
   except ConfigError as error:
+    if error.argument == "engine" and "engine" not in given:
+      mend = ""
+      if settings.precision == "float32":
+        mend = f", or give engine={TENSORFLOW}, which has the same embeddings in float32"
+      raise EncoderError(f"{where}: made with {error}{mend}", "engine") from error
     if error.argument != "frequency_corpus" or "frequency_corpus" in given:
       raise
     mend = "restore this file, or load with frequency_corpus=FILE, a copy of it"  # the user did not name the file
@@ -134,14 +151,17 @@ def read_encoder(
       f"model={source.name}: a static model, which has no transformer; give {without_transformer(source.name)}", "model"
     )
   _check_settings(settings, source)
+  if settings.engine == OPENVINO:
+    _check_openvino()
   if is_static_model:
     return EncoderParts(*read_static_model(settings, source, fit))
   loaded = _read_model(settings, source)
-  if fit is not None:
-    checksum = checksum_of(loaded.model.weights)
+  if fit is not None or isinstance(loaded.model, StoredWeights):  # whose weights this reads, and thereby checks
+    checksum = loaded.model.checksum()
     loaded = dataclasses.replace(loaded, weights_checksum=checksum)
-    settings = fit.choose(settings, checksum)
-    loaded = _with_activation(loaded, settings)
+    if fit is not None:
+      settings = fit.choose(settings, checksum)
+      loaded = _with_activation(loaded, settings)
   given = {**settings.loading_arguments(), "do_lower_case": do_lower_case}
   if isinstance(loaded.files, TranslatedFiles):
     given["vocab_file"] = None  # one of the files
@@ -152,6 +172,16 @@ def read_encoder(
   token_weights = settings.token_weights or loaded.declared.token_weights
   weights = make_token_weights(token_weights, tokenizer, settings.frequency_corpus, settings.number_weight)
   return EncoderParts(loaded, tokenizer, weights, settings)
+
+
+def _check_openvino():
+  """Raises a ConfigError if OpenVINO is missing, or cannot do what is asked for here."""
+  check_openvino()
+  devices = tf.distribute.get_strategy().num_replicas_in_sync
+  if devices > 1:
+    reject_openvino(OPENVINO, f"it computes on the CPU, not on the {devices} devices of a strategy")
+  if tf.config.list_logical_devices("GPU"):
+    logging.info("engine=%s computes on the CPU; engine=%s computes on the GPU", OPENVINO, TENSORFLOW)
 
 
 def _is_static_model(source):
@@ -192,7 +222,10 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
     declared_in = None
     if declared.source:
       declared_in = declaring
-    return LoadedModel(weights.transformer(), source.name, files, declared, declared_in, source.revision)
+    model: StoredWeights | Transformer = weights.stored()
+    if settings.engine == TENSORFLOW:
+      model = model.transformer
+    return LoadedModel(model, source.name, files, declared, declared_in, source.revision)
   length = STATIC_MAX_SEQ_LENGTH
   if declared.source:
     length = declared.max_seq_length
@@ -201,13 +234,17 @@ def _read_model(settings: EncoderSettings, source: Source) -> LoadedModel:
 
 
 def _with_activation(loaded, settings):
-  """Returns a model with the activation of settings, on the same variables."""
+  """Returns a model with the activation of settings, on the same weights."""
   model = loaded.model
   if settings.hidden_act in (None, model.config.hidden_act):
     return loaded
   key = model.config.architecture.key("hidden_act")
   config = EncoderConfig({**model.config.values, key: settings.hidden_act})
-  return dataclasses.replace(loaded, model=share_weights(config, model.weights, model.has_pooler))
+  if isinstance(model, StoredWeights):
+    model = model.with_config(config)
+  else:
+    model = share_weights(config, model.weights, model.has_pooler)
+  return dataclasses.replace(loaded, model=model)
 
 
 def _given_file(argument, value):
@@ -216,7 +253,7 @@ def _given_file(argument, value):
     return None
   path = pathlib.Path(os.path.expanduser(value))
   if not path.is_file():
-    raise ConfigError(f"{argument}={value}: no such file", argument)
+    raise ConfigError(f"{argument}={value}: no such file; expected a file on this machine", argument)
   return path
 
 
@@ -224,10 +261,9 @@ def _check_settings(settings: EncoderSettings, source: Source) -> None:
   """Raises ConfigError for a setting without a use for these files."""
   useless = {"saved_model_output": "is no SavedModel"}
   if source.kind is STATIC:
-    useless |= dict.fromkeys(("precision", "hidden_act"), "has no transformer that could use it")
+    useless |= dict.fromkeys(("precision", "engine", "hidden_act"), "has no transformer that could use it")
   if source.checkpoint is None:
-    given = ["bert_config_file"]
+    useless["bert_config_file"] = "is no checkpoint that it could belong to"
     if not is_preset(source.files):
-      given.append("vocab_file")
-    useless |= dict.fromkeys(given, "is no checkpoint that it could belong to")
+      useless["vocab_file"] = "is no checkpoint and no KerasHub preset that it could belong to"
   settings.check_useful(useless)

@@ -1,8 +1,7 @@
 """Pooling of BERT's hidden states to a sentence embedding, by `sentence_embedding_type`.
 
 A way to pool is a function in `KINDS`; its names stand in `POOLINGS` and nowhere else: the allowed values, the flag's
-help and the meaning of other programs' names derive from them. TensorFlow is imported only where it computes, so that
-flags are quick.
+help and the meaning of other programs' names derive from them. It pools tensors, or NumPy arrays without TensorFlow.
 """
 
 from __future__ import annotations
@@ -10,12 +9,16 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError
 
 if TYPE_CHECKING:
+  import numpy as np
   import tensorflow as tf
+
+  Array: TypeAlias = "tf.Tensor | np.ndarray"
 
 WORD_ROWS = "word-rows"
 # Pooling of encoders that give vectors themselves; no BERT has it.
@@ -30,10 +33,10 @@ _PARAMETERS = {"-N": "-([1-9][0-9]*)", "-S": r"(?:-(0\.[0-9]{1,4}))?"}
 class _Batch(NamedTuple):
   """Input of a pooling: outputs of its blocks and rows of the word embeddings, float32 [batch, seq_len, hidden]."""
 
-  states: list[tf.Tensor]
-  weights: tf.Tensor
-  pooled_output: tf.Tensor | None
-  word_rows: tf.Tensor | None
+  states: list[Array]
+  weights: Array
+  pooled_output: Array | None
+  word_rows: Array | None
   share: float
 
 
@@ -71,48 +74,43 @@ def _published_blocks(last: int, n: int) -> tuple[int, ...]:
 
 def _weighted_mean(states, weights):
   """Returns the weighted mean over the positions, float32 [batch, hidden]; 0 if all weights are 0."""
-  import tensorflow as tf
-
+  tf = functions_for(states)
   states, weights = tf.cast(states, tf.float32), tf.cast(weights, tf.float32)
   total = tf.reduce_sum(weights, axis=1, keepdims=True)
   return tf.math.divide_no_nan(tf.reduce_sum(states * tf.expand_dims(weights, -1), axis=1), total)
 
 
-def _mean(batch: _Batch) -> tf.Tensor:
-  import tensorflow as tf
-
+def _mean(batch: _Batch) -> Array:
+  tf = functions_for(batch.states[0])
   return tf.add_n([_weighted_mean(states, batch.weights) for states in batch.states]) / len(batch.states)
 
 
-def _concat(batch: _Batch) -> tf.Tensor:
-  import tensorflow as tf
-
+def _concat(batch: _Batch) -> Array:
+  tf = functions_for(batch.states[0])
   return tf.concat([_weighted_mean(states, batch.weights) for states in batch.states], axis=-1)
 
 
-def _max(batch: _Batch) -> tf.Tensor:
-  import tensorflow as tf
-
+def _max(batch: _Batch) -> Array:
+  tf = functions_for(batch.states[0])
   is_token = tf.expand_dims(batch.weights, -1) > 0
   return tf.reduce_max(tf.where(is_token, tf.cast(batch.states[0], tf.float32), tf.float32.min), axis=1)
 
 
-def _words(batch: _Batch) -> tf.Tensor:
+def _words(batch: _Batch) -> Array:
   return _weighted_mean(batch.word_rows, batch.weights)
 
 
-def _mix(batch: _Batch) -> tf.Tensor:
+def _mix(batch: _Batch) -> Array:
   """Returns share * w / |w| + (1 - share) * m / |m| of the words' mean w and the blocks' mean m."""
   return batch.share * _unit(_words(batch)) + (1.0 - batch.share) * _unit(_mean(batch))
 
 
 def _unit(rows):
-  import tensorflow as tf
-
+  tf = functions_for(rows)
   return tf.math.divide_no_nan(rows, tf.norm(rows, axis=1, keepdims=True))
 
 
-KINDS: dict[str, Callable[[_Batch], tf.Tensor]] = {
+KINDS: dict[str, Callable[[_Batch], Array]] = {
   "mean": _mean,
   "concat": _concat,
   "cls": lambda batch: batch.pooled_output,
@@ -189,21 +187,33 @@ class Pooling:
 
   def pool(
     self,
-    hidden_states: Sequence[tf.Tensor] | Mapping[int, tf.Tensor],
-    weights: tf.Tensor,
-    pooled_output: tf.Tensor | None = None,
-    word_rows: tf.Tensor | None = None,
-  ) -> tf.Tensor:
+    hidden_states: Sequence[Array] | Mapping[int, Array],
+    weights: Array,
+    pooled_output: Array | None = None,
+    word_rows: Array | None = None,
+  ) -> Array:
     """Returns the embeddings of a batch, float32 [batch, dim], of `hidden_states` [batch, seq_len, hidden].
 
     `weights` [batch, seq_len] are 0 for padding; the mask gives means over [CLS] and [SEP], too, as in the published
-    code (docs/original.md). `word_rows` [batch, seq_len, hidden] are rows of the word embeddings of length 1.
+    code (docs/original.md). `word_rows` [batch, seq_len, hidden] are rows of the word embeddings of length 1. Of NumPy
+    arrays the embeddings are a NumPy array.
     """
-    import tensorflow as tf
-
     states = [hidden_states[block] for block in self.blocks]
-    batch = _Batch(states, weights, pooled_output, word_rows, self.share)
-    return tf.cast(KINDS[self.kind](batch), tf.float32)
+    embeddings = KINDS[self.kind](_Batch(states, weights, pooled_output, word_rows, self.share))
+    tf = functions_for(embeddings)
+    return tf.cast(embeddings, tf.float32)
+
+
+def unit_rows_of_words(table: Array | tf.Variable, ids: Array, projection: Array | tf.Variable | None) -> Array:
+  """Returns rows of a table of word embeddings by ids [batch, seq_len], each divided by its length.
+
+  `projection`: kernel that widens them to the hidden states; None for none.
+  """
+  tf = functions_for(table)
+  embeddings = tf.gather(table, ids)
+  if projection is not None:
+    embeddings = tf.matmul(embeddings, projection)
+  return tf.math.l2_normalize(embeddings, axis=-1)
 
 
 def parse_pooling(sentence_embedding_type: str, num_hidden_layers: int) -> Pooling:

@@ -39,9 +39,9 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   """
   encoder.check_has_transformer("be saved")
   folder = check_path(folder, "folder").resolve()
-  architecture = encoder.bert.config.architecture
+  architecture = encoder.config.architecture
   name = architecture.name
-  config = {**encoder.bert.config.values, "architectures": [f"{name}Model"], "torch_dtype": "float32"}  # of the weights
+  config = {**encoder.config.values, "architectures": [f"{name}Model"], "torch_dtype": "float32"}  # of the weights
   for key in (SAVED_BY_TRANSFORMERS, "dtype"):  # which transformers 5 would read in place of torch_dtype
     config.pop(key, None)
   tokenizer = {"model_max_length": encoder.max_tokens, "tokenizer_class": f"{name}Tokenizer"}

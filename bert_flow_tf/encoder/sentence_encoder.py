@@ -1,7 +1,10 @@
 """SentenceEncoder, the encoder that a user loads: a transformer, or its word rows alone."""
 
+import copy
 import dataclasses
 import functools
+import importlib.util
+import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -9,23 +12,33 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
+from bert_flow_tf.encoder.engines.openvino_engine import OpenVinoEngine, States
 from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.loading import load_encoder, read_encoder
 from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
+from bert_flow_tf.encoder.settings import (
+  OPENVINO,
+  STATIC_MAX_SEQ_LENGTH,
+  TENSORFLOW,
+  EncoderSettings,
+  reject_openvino,
+)
 from bert_flow_tf.encoder.text.token_weights import TokenWeights
 from bert_flow_tf.encoder.text.unread import knows, unread
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
 from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
 from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
+from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
 from bert_flow_tf.encoder.transformer.number_formats import INT8, reject_int8
-from bert_flow_tf.encoder.transformer.transformer import checksum_of
+from bert_flow_tf.encoder.transformer.transformer import Transformer
+from bert_flow_tf.encoder.transformer.weights import StoredWeights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
@@ -36,16 +49,29 @@ if TYPE_CHECKING:  # imported where they are used: most encoders need neither Te
   from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
 
+# Largest number of tokens of a sentence that is computed by a graph of its own, which holds the kernels once more.
+_FEW_TOKENS = 128
+
 
 @dataclasses.dataclass
 class _Weights:
   """State of the weights of an encoder and of its copies with other prompts.
 
-  `frozen`: whether they never change. `checksum`: of the weights as they were loaded, as far as it is known.
+  Attributes:
+    model: the model, or weights of which a `Transformer` is made when something needs it.
+    frozen: whether the weights never change.
+    checksum: of the weights as they were loaded, as far as it is known.
+    engine: the engine in place of TensorFlow, when it is made.
   """
 
+  model: Transformer | WordRows | StoredWeights
   frozen: bool
   checksum: str | None = None
+  engine: OpenVinoEngine | None = None
+
+  def __getstate__(self) -> Json:
+    """Returns the state without the engine, which a copy makes again."""
+    return vars(self) | {"engine": None}
 
 
 class SentenceEncoder(TextEncoder):
@@ -63,10 +89,9 @@ class SentenceEncoder(TextEncoder):
     settings: `EncoderSettings`, of which a TFBertModel takes the precision.
 
   Attributes (besides `TextEncoder`'s):
-    bert: the `Transformer`, from ids to hidden states, or the `WordRows` of a static encoder.
     tokenizer: the `SentenceTokenizer`.
     folder: folder of the tokenizer's files.
-    loaded: the `LoadedModel`, with the files that it came from.
+    config: the `EncoderConfig`.
     is_static: whether it has vectors of tokens and no transformer.
 
   Raises:
@@ -86,9 +111,12 @@ class SentenceEncoder(TextEncoder):
     if not isinstance(bert, LoadedModel):
       from bert_flow_tf.encoder.user_model import convert_user_model
 
+      reject_openvino(self.settings.engine, "a model object of your own is computed by TensorFlow")
       bert, tokenizer = convert_user_model(bert, tokenizer)
-    self.loaded: LoadedModel = bert
-    self.bert = bert.model
+    model = bert.model
+    if isinstance(model, StoredWeights) and self.settings.engine == TENSORFLOW:
+      model = model.transformer
+    self._loaded = dataclasses.replace(bert, model=None)
     self.name, self.revision, self.declared = bert.name, bert.revision, bert.declared
     self.folder = bert.files.folder
     self.tokenizer: SentenceTokenizer = tokenizer
@@ -98,12 +126,12 @@ class SentenceEncoder(TextEncoder):
     if self.settings.truncate_dim is not None:
       self.truncate_dim = self.settings.truncate_dim or None
     self.token_weights = token_weights
-    config = self.bert.config
-    self.hidden_size, self.num_hidden_layers = config.hidden_size, config.num_hidden_layers
-    self.word_size = config.word_size
-    self.has_pooler, self.is_static = self.bert.has_pooler, isinstance(self.bert, WordRows)
-    self.is_bert = config.model_type == BERT and not self.is_static
-    self._weights = _Weights(frozen=not bert.is_user_model, checksum=bert.weights_checksum)
+    self.config: EncoderConfig = model.config
+    self.hidden_size, self.num_hidden_layers = self.config.hidden_size, self.config.num_hidden_layers
+    self.word_size = self.config.word_size
+    self.has_pooler, self.is_static = model.has_pooler, isinstance(model, WordRows)
+    self.is_bert = self.config.model_type == BERT and not self.is_static
+    self._weights = _Weights(model, frozen=not bert.is_user_model, checksum=bert.weights_checksum)
     self.compute_in(self.settings.precision, frozen=not bert.is_user_model)
 
   @classmethod
@@ -116,9 +144,9 @@ class SentenceEncoder(TextEncoder):
         its word rows without the transformer, or the folder of a static model, as of model2vec; or "saved_model:" and
         the folder of a SavedModel from text to vectors; or "glove:" and a file of word vectors.
       **arguments: the settings of `EncoderSettings` that decide how it is loaded, with the defaults and the meaning of
-        the runners' flags: cache_dir and revision (of the hub), precision, hidden_act, max_input_chars_per_word,
-        token_weights, frequency_corpus and number_weight; bert_config_file and vocab_file of a TensorFlow 1 checkpoint,
-        if they are in another folder; saved_model_output.
+        the runners' flags: cache_dir and revision (of the hub), precision, engine, hidden_act,
+        max_input_chars_per_word, token_weights, frequency_corpus and number_weight; bert_config_file and vocab_file of
+        a TensorFlow 1 checkpoint, if they are in another folder; saved_model_output.
 
     Raises:
       ConfigError: an argument is not allowed, or frequency_corpus cannot be read.
@@ -136,6 +164,26 @@ class SentenceEncoder(TextEncoder):
     return cls(*read_encoder(settings, fit, do_lower_case))
 
   @property
+  def bert(self) -> Any:
+    """The `Transformer`, from ids to hidden states, in float32 with another engine; a static encoder's `WordRows`."""
+    model = self._weights.model
+    if isinstance(model, StoredWeights):
+      return model.transformer
+    return model
+
+  @property
+  def engine(self) -> str:  # type: ignore[override]
+    """The engine that computes hidden states; TensorFlow from the time on when the weights may change."""
+    if isinstance(self._weights.model, StoredWeights):
+      return OPENVINO
+    return TENSORFLOW
+
+  @property
+  def loaded(self) -> LoadedModel:
+    """The `LoadedModel`, with the files that it came from."""
+    return dataclasses.replace(self._loaded, model=self._weights.model)
+
+  @property
   def prompt(self) -> str:  # type: ignore[override]
     """Text that is put before each sentence."""
     return self.tokenizer.prompt
@@ -150,7 +198,7 @@ class SentenceEncoder(TextEncoder):
     return encoder
 
   def __getstate__(self) -> Json:
-    """Returns the state without graphs and devices; a copy in another process traces its graphs again."""
+    """Returns the state without graphs, engines and devices; a copy in another process makes its own again."""
     state = dict(vars(self))
     for name in ("_functions", "_strategy", "_replicas", "characters"):
       state.pop(name, None)
@@ -166,15 +214,20 @@ class SentenceEncoder(TextEncoder):
     if not frozen:
       fixed = "the weights are fixed, so it cannot be trained, nor be a Keras layer, nor be made of a model object"
       reject_int8(precision, fixed)
+      self._check_graph()
     if self._weights.frozen and not frozen:
       self._weights.checksum = self.weights_checksum  # before a training
+      self._weights.model, self._weights.engine = self.bert, None
     self.precision, self._weights.frozen = precision, frozen
-    self._functions: dict[Pooling, Callable] = vars(self).get("_functions", {})
+    self._functions: dict[tuple[Pooling, bool], Callable] = vars(self).get("_functions", {})
     self._functions.clear()  # of copies with other prompts, too
+    self._strategy, self._replicas = None, 1
+    if self.engine == OPENVINO:
+      return
     if not self.is_static:
       self.bert.compute_in(precision, frozen)
     # Devices with a copy of the weights, which embed together: of the strategy in whose scope the weights were created.
-    self._strategy, self._replicas = getattr(self.bert.weights[0], "distribute_strategy", None), 1
+    self._strategy = getattr(self.bert.weights[0], "distribute_strategy", None)
     if self._strategy is not None:
       count = self._strategy.num_replicas_in_sync
       if len(self._strategy.extended.worker_devices) == count:
@@ -184,15 +237,15 @@ class SentenceEncoder(TextEncoder):
   def weights_checksum(self) -> str:
     """Hexadecimal SHA-256 of the names, shapes and bytes of all variables, sorted by name."""
     if not self._weights.frozen:
-      return checksum_of(self.bert.weights)
+      return self._weights.model.checksum()
     if self._weights.checksum is None:
-      self._weights.checksum = checksum_of(self.bert.weights)
+      self._weights.checksum = self._weights.model.checksum()
     return self._weights.checksum
 
   @property
   def has_loaded_weights(self) -> bool:  # type: ignore[override]
     """False if its weights were trained since they were loaded; a user's model has no other weights."""
-    return self._weights.frozen or self.loaded.is_user_model or self.weights_checksum == self._weights.checksum
+    return self._weights.frozen or self.is_user_model or self.weights_checksum == self._weights.checksum
 
   def is_saved_in(self, folder: pathlib.Path) -> None:
     """Takes a folder, in which `save_encoder` wrote its weights, as the place that it is loaded from."""
@@ -201,12 +254,12 @@ class SentenceEncoder(TextEncoder):
   @property
   def deciding_settings(self) -> Json:
     """Settings of config.json that change embeddings and no weight."""
-    return self.bert.deciding_settings
+    return self._weights.model.deciding_settings
 
   @property
   def is_user_model(self) -> bool:
     """Whether it shares its variables with a model object of the user's."""
-    return self.loaded.is_user_model
+    return self._loaded.is_user_model
 
   @property
   def variables(self) -> list[tf.Variable]:
@@ -220,13 +273,16 @@ class SentenceEncoder(TextEncoder):
 
   def _cache_settings(self, pooling, max_seq_length):
     settings = super()._cache_settings(pooling, max_seq_length)
-    if self.precision == INT8:  # the CPU decides it
+    if self.precision == INT8 and self.engine == TENSORFLOW:  # the CPU decides it
       settings["largest_of_kernels"] = largest_of_kernels()
     return settings
 
   def count_params(self) -> int:
     """Returns the number of weights."""
-    return sum(weight.shape.num_elements() for weight in self.bert.weights)
+    model = self._weights.model
+    if isinstance(model, StoredWeights):
+      return sum(map(math.prod, model.shapes.values()))
+    return sum(weight.shape.num_elements() for weight in model.weights)
 
   def tf1_variables(self) -> dict[str, np.ndarray]:
     """Returns {name in Google's checkpoints: float32 array} of every weight."""
@@ -234,7 +290,7 @@ class SentenceEncoder(TextEncoder):
 
     self.check_has_transformer("be saved or converted as a BERT")
     if not self.is_bert:
-      kind = self.bert.config.architecture.name
+      kind = self.config.architecture.name
       raise EncoderError(
         f"model={self.name}: a checkpoint of TensorFlow 1 can hold a BERT alone, and this is a {kind}", "model"
       )
@@ -250,6 +306,7 @@ class SentenceEncoder(TextEncoder):
 
   def trained_weights(self, pooling: Pooling) -> list[tf.Variable]:
     """Returns the weights that an embedding depends on, float32 variables, which may change from now on."""
+    self._check_trains()
     if self._weights.frozen:
       self.compute_in(self.precision, frozen=False)
     if pooling.kind == "words":
@@ -261,7 +318,7 @@ class SentenceEncoder(TextEncoder):
     """Largest number of tokens of a text: of positions that have an embedding."""
     if self.is_static:
       return STATIC_MAX_SEQ_LENGTH
-    return int(self.bert.config.max_position_embeddings) - self.bert.config.first_position
+    return int(self.config.max_position_embeddings) - self.config.first_position
 
   def check_max_seq_length(self, max_seq_length: int | None) -> int:
     """Returns the number of tokens, the declared one for None; EncoderError if a position has no embedding."""
@@ -319,6 +376,7 @@ class SentenceEncoder(TextEncoder):
     max_seq_length = self.check_max_seq_length(max_seq_length)
     if trainable:
       self.check_has_transformer("be trained")
+      self._check_trains()
     # Copies of the weights in half precision would not be trained, and any Keras layer may be; graphs hold them, too.
     self.compute_in(self.precision, frozen=False)
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
@@ -327,12 +385,27 @@ class SentenceEncoder(TextEncoder):
     """See the base class."""
     from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
-    return EncoderGraph(self, pooling, max_seq_length)
+    self._check_graph()
+    encoder = self
+    if self.engine != TENSORFLOW:  # which goes on with its engine
+      encoder = copy.copy(self)
+      encoder._weights = dataclasses.replace(self._weights, model=self.bert, engine=None)
+    return EncoderGraph(encoder, pooling, max_seq_length)
+
+  def _check_graph(self):
+    """Raises ConfigError if a graph of TensorFlow would give other embeddings than the engine."""
+    if self.precision != "float32":
+      reason = f"TensorFlow computes graphs and Keras layers, with other embeddings in {self.precision}"
+      reject_openvino(self.engine, f"{reason} (in float32 they are the same)")
+
+  def _check_trains(self):
+    """Raises ConfigError if the engine cannot train."""
+    reject_openvino(self.engine, "it has no gradients, which a training needs")
 
   def embed_batch(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
   ) -> tf.Tensor:
@@ -346,7 +419,7 @@ class SentenceEncoder(TextEncoder):
   def pooled_batch(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     pooling: str | Pooling,
     dropout_seed: tf.Tensor | None = None,
     packed: bool = True,
@@ -354,22 +427,29 @@ class SentenceEncoder(TextEncoder):
     """Returns the embeddings of `embed_batch`; gradients flow into BERT.
 
     `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
+    Without a mask it is one sentence, by an encoder that is not trained.
     """
+    self._check_graph()
     pooling = self.pooling(pooling)
     hidden_states: Any = ()
     pooled_output = None
     if not self.is_static:
-      first_token = pooling.kind in ("cls", "token")
-      hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, first_token)
+      hidden_states, pooled_output = self.bert(ids, mask, dropout_seed, packed, _reads_first_token(pooling))
+    if mask is None:
+      mask = tf.ones_like(ids)
+    embeddings = self._pool(tf.convert_to_tensor(ids), mask, pooling, hidden_states, pooled_output, self.bert)
+    if self.is_static:
+      embeddings = self.bert.finish(embeddings)
+    return embeddings[:, : self.truncate_dim]
+
+  def _pool(self, ids, mask, pooling, hidden_states, pooled_output, words):
+    """Returns the pooled states of ids and mask [batch, seq_len], tensors or arrays; `words` has the word rows."""
     weights, word_rows = mask, None
     if self.token_weights is not None:
       weights = self.token_weights.of(ids, mask)
     if pooling.reads_words:
-      word_rows = self.bert.word_rows(ids, widened=pooling.kind == "mix")
-    embeddings = pooling.pool(hidden_states, weights, pooled_output, word_rows)
-    if self.is_static:
-      embeddings = self.bert.finish(embeddings)
-    return embeddings[:, : self.truncate_dim]
+      word_rows = words.word_rows(ids, widened=pooling.kind == "mix")
+    return pooling.pool(hidden_states, weights, pooled_output, word_rows)
 
   def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
     """See the base class."""
@@ -417,32 +497,60 @@ class SentenceEncoder(TextEncoder):
       progress.update(len(ids))
       return self.bert.embed(ids, table)[:, : self.truncate_dim]
     check_not_forked(EncoderError)
+    embed, has_gpu = self._embed_by_tensorflow, bool(tf.config.list_logical_devices("GPU"))
+    if self.engine == OPENVINO:
+      embed, has_gpu = self._embed_by_openvino, False
+    elif not has_gpu:
+      _suggest_openvino(self._weights.frozen and self.precision == "float32")
     # The longest come first, so that a batch that is too large fails at once.
-    embed = self._function(pooling)
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")
-    has_gpu = bool(tf.config.list_logical_devices("GPU"))
     start = 0
     while start < len(ids):
       # A batch for each device; the last of all batches may go to several.
-      parts, batches = [], []
+      parts = []
       while len(parts) < self._replicas and start < len(ids):
         count = sentences_of_step(len(ids[order[start]]), batch_size, has_gpu)
         parts.append(order[start : start + count])
-        batches.append(pad_batch([ids[i] for i in parts[-1]], self.tokenizer.pad_id))
         start += count
-      batches += batches[-1:] * (self._replicas - len(batches))
-      for part, values in zip(parts, embed(batches), strict=False):
-        embeddings[part] = values.numpy()
+      batches = [[ids[i] for i in part] for part in parts]
+      for part, values in zip(parts, embed(batches, pooling), strict=True):
+        embeddings[part] = values
         progress.update(len(part))
     return embeddings
 
-  def _function(self, pooling):
-    """Returns `embed_batch` of a batch for each device as a graph.
+  def _embed_by_openvino(self, batches, pooling):
+    """Yields the embeddings of batches of int32 arrays [seq_len], float32 [batch, dim]."""
+    weights = self._weights
+    if weights.engine is None:
+      model = weights.model
+      weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision)
+    for batch in batches:
+      states = States({}, None)
+      if pooling.kind != "words":
+        states = weights.engine(batch, pooling.blocks, pooling.kind == "cls", _reads_first_token(pooling))
+      ids, mask = pad_batch(batch, self.tokenizer.pad_id)
+      values = self._pool(ids, mask, pooling, states.hidden_states, states.pooled_output, weights.model)
+      yield values[:, : self.truncate_dim]
+
+  def _embed_by_tensorflow(self, batches, pooling):
+    """Yields the embeddings of batches of int32 arrays [seq_len], one for each device or less, float32 [batch, dim]."""
+    padded = [pad_batch(batch, self.tokenizer.pad_id) for batch in batches]
+    ids, _ = padded[0]
+    if self._weights.frozen and self._strategy is None and len(ids) == 1 and ids.shape[1] <= _FEW_TOKENS:
+      yield self._function(pooling, of_one_sentence=True)(tf.constant(ids)).numpy()
+      return
+    padded += padded[-1:] * (self._replicas - len(padded))
+    for _, values in zip(batches, self._function(pooling)(padded), strict=False):
+      yield values.numpy()
+
+  def _function(self, pooling, of_one_sentence=False):
+    """Returns `embed_batch` of a batch for each device as a graph; or of the ids of one sentence, int32 [1, seq_len].
 
     It is traced once for all shapes, without the blocks that the pooling ignores.
     """
-    if pooling not in self._functions:
+    key = pooling, of_one_sentence
+    if key not in self._functions:
       spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy
       embed_on_replica = functools.partial(self.embed_batch, pooling=pooling)
 
@@ -453,6 +561,23 @@ class SentenceEncoder(TextEncoder):
         dealt = strategy.experimental_distribute_values_from_function(lambda to: batches[to.replica_id_in_sync_group])
         return strategy.experimental_local_results(strategy.run(embed_on_replica, args=dealt))
 
+      @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int32)], autograph=False)
+      def embed_one(ids):
+        return embed_on_replica(ids, None)
+
       # The concrete function is kept: TensorFlow would warn of `embed` if a process traces many, one per encoder.
-      self._functions[pooling] = embed.get_concrete_function()
-    return self._functions[pooling]
+      function = embed_one if of_one_sentence else embed
+      self._functions[key] = function.get_concrete_function()
+    return self._functions[key]
+
+
+def _reads_first_token(pooling):
+  """Returns whether a pooling reads the state of the first token alone."""
+  return pooling.kind in ("cls", "token")
+
+
+@functools.cache
+def _suggest_openvino(has_faster_engine):
+  """Logs, once in a process, that OpenVINO is installed and embeds faster."""
+  if has_faster_engine and importlib.util.find_spec("openvino"):
+    logging.info("OpenVINO is installed: engine=openvino gives the same embeddings, faster on most CPUs")

@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, Declared
 from bert_flow_tf.encoder.checkpoints.source import absolute_name
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings
 from bert_flow_tf.encoder.pooling import Pooling
-from bert_flow_tf.encoder.settings import EncoderSettings
+from bert_flow_tf.encoder.settings import TENSORFLOW, EncoderSettings
 from bert_flow_tf.encoder.text.characters import CharacterTable
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
@@ -30,7 +30,7 @@ from bert_flow_tf.progress import Progress, either_name
 # Packages whose versions change embeddings by rounding, or by a fixed error.
 _PACKAGES = ("tensorflow", "tokenizers")
 # Increase when operations or step sizes change: rounding changes, so cached embeddings must not be reused.
-_COMPUTATION = 3
+_COMPUTATION = 4
 # Tokens per step on a CPU. It is a constant because it changes the rounding of some embeddings (a product of few rows
 # adds up in another order). From 512 to 2048 tokens the CPU time differs by 2%; 384 take up to 4% more, 128 up to 13%
 # (384, 768 and 1024 wide; oneDNN with AVX2, AVX512 and AVX512-BF16).
@@ -125,6 +125,7 @@ class TextEncoder(abc.ABC):
     prompt: text that is put before each sentence.
     truncate_dim: number of dimensions that are kept; None for all.
     precision: number format of its matrix products.
+    engine: what computes its hidden states, "tensorflow" or "openvino".
     tokenizer: cuts text into the tokens of `embed_ids`.
     token_weights: weights of tokens in the mean; None for equal ones.
     hidden_size: width of its hidden states, or of its vectors.
@@ -145,6 +146,7 @@ class TextEncoder(abc.ABC):
   prompt = ""
   truncate_dim: int | None = None
   precision = "float32"
+  engine = TENSORFLOW
   token_weights: TokenWeights | None = None
   word_size: int | None = None
   num_hidden_layers = 0
@@ -400,6 +402,7 @@ class TextEncoder(abc.ABC):
     settings |= {
       "revision": self.revision,
       "precision": self.precision,
+      "engine": self.engine,
       "prompt": self.prompt,
       **self._role_prompts(),
       "truncate_dim": self.truncate_dim or 0,
@@ -433,11 +436,14 @@ class TextEncoder(abc.ABC):
   def _cache_settings(self, pooling, max_seq_length):
     """Returns everything except the text that decides embeddings, including their rounding."""
     settings = self.identity(pooling, max_seq_length).deciding()
+    packages = _PACKAGES
+    if self.engine != TENSORFLOW:
+      settings["engine"], packages = self.engine, (*_PACKAGES, self.engine)
     # Only GPUs round float32 products to TF32.
     has_tf32 = tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled()
-    if has_tf32 and self.precision == "float32":
+    if has_tf32 and self.precision == "float32" and self.engine == TENSORFLOW:
       settings["precision"] = "tf32"
-    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    versions = {package: importlib.metadata.version(package) for package in packages}
     return {**settings, "versions": versions, "computation": _COMPUTATION}
 
 

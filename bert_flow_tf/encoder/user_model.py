@@ -14,6 +14,8 @@ import tensorflow as tf
 from bert_flow_tf.encoder.checkpoints import files as files_lib
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
+from bert_flow_tf.encoder.checkpoints.preset_files import PACKAGES as KERAS_HUB
+from bert_flow_tf.encoder.checkpoints.preset_files import SAVE
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.encoder.transformer import architectures
@@ -38,7 +40,11 @@ def convert_user_model(model: Any, tokenizer: Any) -> tuple[LoadedModel, Sentenc
   transformers: Any = sys.modules.get("transformers")  # without an import of it, `model` cannot be its object
   kind = getattr(transformers, "TFPreTrainedModel", None)
   if kind is None or not isinstance(model, kind):
-    raise EncoderError(f"bert: expected a transformers.TFBertModel, got {type(model).__name__}", "bert")
+    message = f"bert: expected a transformers.TFBertModel, got {type(model).__name__}"
+    packages = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    if not packages.isdisjoint(KERAS_HUB):
+      message += f" of KerasHub: save it by {SAVE}, and give SentenceEncoder.from_pretrained(FOLDER)"
+    raise EncoderError(message, "bert")
   architecture = architectures.check_model_type("bert.config", model.config.model_type)
   if not model.built:
     model.build_in_name_scope()

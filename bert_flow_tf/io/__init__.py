@@ -9,8 +9,22 @@ Files in reading order:
     settings    dataclasses whose fields give flags, names and the values that a resumed run must share
     experiment  names and folders of experiments, seconds of their parts
     checks      checks of arguments
+    cpus        the CPUs that the process may use
+    openmp      how OpenMP's threads wait
     forks       check that the process was not forked after it had used TensorFlow
     text_table  tables as text
 """
 
-__all__ = ["archive", "checks", "checksums", "experiment", "files", "forks", "settings", "storage", "text_table"]
+__all__ = [
+  "archive",
+  "checks",
+  "checksums",
+  "cpus",
+  "experiment",
+  "files",
+  "forks",
+  "openmp",
+  "settings",
+  "storage",
+  "text_table",
+]

@@ -35,7 +35,8 @@ _ASSIGNED = {
   "similarity_fn_name": "expected 'cosine', which similarities are here",
   "device": "expected TensorFlow's own ways, as tf.device and CUDA_VISIBLE_DEVICES",
 }
-_OF_LOADING = ("truncate_dim", "max_seq_length", "token_weights", "precision", "low_dim", "sentence_embedding_type")
+_OF_LOADING = ("truncate_dim", "max_seq_length", "token_weights", "low_dim", "sentence_embedding_type")
+_OF_LOADING += ("precision", "engine")
 _ASSIGNED |= {name: _LOADED.format(name) for name in _OF_LOADING}
 # The origin of a sentence, or how a program runs: no embedding here depends on it.
 _IGNORED = (

@@ -44,6 +44,8 @@ _REMEDY_OF_SEARCH = f"it finds what the embeddings miss; the rows with {WITH_BM2
 
 # A wider interval around 0 does not say that two methods are equal.
 _EQUAL_WIDTH = 20.0
+# Fewer pairs or queries have no interval to rely on: the bootstrap of two or three of them is nearly always too narrow.
+_MIN_PAIRS = 8
 
 
 def method_name(method: str) -> str:
@@ -263,10 +265,11 @@ def _conclusion(result, prefix):
     name, pairs = _score_owner(method), gain["pairs"]
     if is_of_search(result):
       name = method_name(method)
-    if gain["high"] < 0:
-      better.append(name)
-    elif gain["low"] <= 0 and gain["high"] - gain["low"] > _EQUAL_WIDTH:
+    is_wide = gain["high"] - gain["low"] > _EQUAL_WIDTH
+    if gain["low"] <= 0 and (pairs < _MIN_PAIRS or (gain["high"] >= 0 and is_wide)):
       untold.append(name)
+    elif gain["high"] < 0:
+      better.append(name)
     elif gain["low"] <= 0:
       equal.append(name)
   parts = []
@@ -287,16 +290,18 @@ def _conclusion(result, prefix):
     of_both, interval = f"{listed(untold)} or {match} is better", "the interval is wide and includes 0"
     if len(untold) > 1:
       of_both, interval = f"{listed(untold)} are better than {match} or worse", "their intervals are wide and include 0"
+    if pairs < _MIN_PAIRS:
+      interval = f"an interval of fewer than {_MIN_PAIRS} {units} says nothing"
     lines.append(f"{few} {of_both}: {interval}; {more} more {units}")
   return lines
 
 
 def warnings(result: TaskResult, prefix: str = "") -> dict[str, list[str]]:
-  """Returns {method: a sentence for each split on which it makes the score worse, by its interval}."""
+  """Returns {method: a sentence for each split on which it makes the score worse, by an interval of enough pairs}."""
   sentences: dict[str, list[str]] = {}
   for split, methods in result.gains.items():
     for method, gain in methods.items():
-      if gain["high"] < 0 and (gain["over"] in BASELINES or is_of_search(result)):
+      if gain["high"] < 0 and gain["pairs"] >= _MIN_PAIRS and (gain["over"] in BASELINES or is_of_search(result)):
         metric = _METRIC_NAMES[gain["metric"]]
         sentence = f"{_prose_name(method)} makes {metric} worse on {prefix}{split}: {_interval(gain)}; do without it"
         if method.endswith(WITH_BM25):

@@ -11,7 +11,7 @@ from bert_flow_tf.calibration.saving import load_flow
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
-from bert_flow_tf.encoder.checkpoints.files import is_tf1_folder, is_tf1_prefix
+from bert_flow_tf.encoder.checkpoints.files import is_checkpoint_folder, is_checkpoint_prefix
 from bert_flow_tf.encoder.checkpoints.source import MODEL_NAMES
 from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.identity import EncoderIdentity, read_identity
@@ -69,7 +69,7 @@ class SiameseParts:
       with self.strategy.scope():
         self.classifier = Classifier.initial(self.model.output_dim, labels, settings.seed)
     # As in the published code, variables that a checkpoint has by name are restored, the others keep their values.
-    if is_tf1_prefix(name):
+    if is_checkpoint_prefix(name):
       self.restored = restore(name, flow, self.classifier)
       for part, (count, total) in self.restored.items():
         logging.info("%s: %d of %d variables of the %s restored", name, count, total, part)
@@ -109,7 +109,7 @@ class SiameseParts:
   def load_encoder(self, name: str, to_be_trained: bool = False) -> SentenceEncoder:
     """Loads an encoder that can be trained."""
     embedding = self.embedding
-    if name == embedding.init_checkpoint and not (os.path.isdir(name) or is_tf1_prefix(name)):
+    if name == embedding.init_checkpoint and not (os.path.isdir(name) or is_checkpoint_prefix(name)):
       raise ConfigError(
         f"init_checkpoint={name}: no such folder, and no {os.path.basename(name)}.index; expected the prefix of a "
         "TensorFlow 1 checkpoint, such as FOLDER/bert_model.ckpt, or an encoder's folder",
@@ -152,5 +152,5 @@ class SiameseParts:
 def checkpoint_prefix(name: str) -> str:
   """Returns the prefix of the checkpoint that is used if an encoder's name is a TensorFlow 1 folder, else the name."""
   folder = pathlib.Path(name)
-  is_folder = name not in MODEL_NAMES and folder.is_dir() and is_tf1_folder(folder)
+  is_folder = name not in MODEL_NAMES and folder.is_dir() and is_checkpoint_folder(folder)
   return tf1.find_prefix(name) if is_folder else name

@@ -12,7 +12,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import TrainingPairs, predicted_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.encoder.checkpoints import tf1
-from bert_flow_tf.encoder.checkpoints.files import tf1_prefixes_in
+from bert_flow_tf.encoder.checkpoints.files import checkpoint_prefixes_in
 from bert_flow_tf.encoder.embeddings import Embeddings, find_embeddings
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.errors import BertFlowError, ConfigError
@@ -93,7 +93,7 @@ class SiameseRun:
 
   def _find_checkpoint(self, name):
     """Returns the prefix of a checkpoint in the folder, by default of the latest; None if the folder has none."""
-    names = tf1_prefixes_in(self._folder)
+    names = checkpoint_prefixes_in(self._folder)
     if name is None:
       return tf1.find_prefix(self._folder) if names else None
     if name not in names:

@@ -46,7 +46,7 @@ class SiameseTraining:
       logging.info(
         "no model.ckpt-N: the published format holds a BERT alone, and %s is a %s",
         encoder.name,
-        encoder.bert.config.architecture.name,
+        encoder.config.architecture.name,
       )
     fit = self._fine_tune
     if self._can_embed_once():

@@ -22,6 +22,7 @@ from bert_flow_tf.calibration.step_list import as_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.encoder.other.saved_model import load_saved_model
+from bert_flow_tf.encoder.settings import TENSORFLOW
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
@@ -238,7 +239,7 @@ def _describe_encoder(served: ServedCalibration) -> dict[str, object] | None:
     return metadata.without_folders(served.model.encoder)
   model = served.model
   encoder = metadata.without_folders(model.identity.to_dict())
-  encoder["name"] = public_name(model.encoder.name)
+  encoder |= {"name": public_name(model.encoder.name), "engine": TENSORFLOW}
   weighted_by = None
   if model.encoder.token_weights is not None:
     weighted_by = model.encoder.token_weights.name

@@ -202,6 +202,8 @@ def _load_bert(name, settings, token_weights=None):
   arguments = {**settings.loading_arguments(), "token_weights": token_weights}
   if token_weights is None:
     arguments["frequency_corpus"] = None
+  if not split_name(name)[0].has_transformer:
+    del arguments["precision"], arguments["engine"]
   if encoder_kind(name) is EncoderKind.SAVED_MODEL:
     return SentenceModel.from_pretrained(name, **arguments).encoder
   arguments["saved_model_output"] = None

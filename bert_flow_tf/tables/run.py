@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import os
 import pathlib
 import platform
 import subprocess
@@ -14,6 +13,7 @@ from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import DataSettings, load_task
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.io import files
+from bert_flow_tf.io.cpus import usable_cpus
 from bert_flow_tf.io.files import owned
 from bert_flow_tf.tables import figures
 from bert_flow_tf.tables.inputs import TableInputs
@@ -79,7 +79,7 @@ def _origin(benches: Sequence[Workbench]) -> dict[str, object]:
     "sizes": sizes,
     "commit": _commit(),
     "date": datetime.date.today().isoformat(),
-    "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    "machine": f"{platform.machine()}, {usable_cpus()} cores",
   }
 
 

@@ -106,7 +106,7 @@ class Workbench:
     """Sizes of its BERT and the name that it was loaded by, JSON values for a reader."""
     if self.kind is EncoderKind.SAVED_MODEL:
       return {"dimensions": self.encoder.hidden_size, "folder": self.encoder.name}
-    config = self.encoder.bert.config
+    config = self.encoder.config
     sizes = {"blocks": config.num_hidden_layers, "dimensions": config.hidden_size, "word pieces": config.vocab_size}
     return {**sizes, "folder": self.encoder.name}
 
@@ -260,7 +260,7 @@ def load_benches(names: Sequence[str], inputs: TableInputs, store: Store, is_tun
     encoder, kind, paper = load_table_encoder(name, inputs), encoder_kind(name, is_tuned), None
     only_embedding = encoder.pooling().name
     if kind in (EncoderKind.BERT, EncoderKind.TUNED):
-      paper = paper_encoder(name, encoder.bert.config, is_tuned)
+      paper = paper_encoder(name, encoder.config, is_tuned)
       if not encoder.declared.source:
         only_embedding = None
     benches.append(Workbench(encoder, inputs, store, label_of(name), kind, paper, only_embedding))

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from bert_flow_tf.encoder.checkpoints import tf1, tf1_names
-from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG, tf1_prefixes_in
+from bert_flow_tf.encoder.checkpoints.files import GOOGLE_CONFIG, checkpoint_prefixes_in
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
@@ -54,7 +54,7 @@ def _mark(folder, kept, latest):
 
 def _steps(folder):
   """Returns the sorted steps of the checkpoints of a training in a folder."""
-  names = tf1_prefixes_in(folder)
+  names = checkpoint_prefixes_in(folder)
   return sorted(tf1_checkpoint.step_of(name) or 0 for name in names if name.startswith(_NAME))
 
 

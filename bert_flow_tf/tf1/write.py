@@ -92,9 +92,9 @@ def _check_encoder(
 
 def write_config(folder: pathlib.Path, encoder: SentenceEncoder) -> None:
   """Writes bert_config.json, vocab.txt and tokenizer_config.json, which is not Google's and says the letter case."""
-  config = google.google_config(encoder.bert.config)
+  config = google.google_config(encoder.config)
   expected = {name: config[name] for name in google.DEFAULTS}
-  expected["hidden_act"] = encoder.bert.config.hidden_act
+  expected["hidden_act"] = encoder.config.hidden_act
   vocabulary = encoder.tokenizer.vocab_file.read_bytes()
   tokenizer = _tokenizer_config(encoder.folder) | encoder.tokenizer.settings
   contents = {"vocab.txt": vocabulary, "tokenizer_config.json": _json(tokenizer)}

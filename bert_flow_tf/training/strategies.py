@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, install_command
+from bert_flow_tf.io.cpus import usable_cpus
 from bert_flow_tf.training.pipeline import batched
 from bert_flow_tf.training.settings import STRATEGIES
 from bert_flow_tf.training.workers import has_several_workers, read_tf_config
@@ -132,7 +133,7 @@ def log_devices(strategy: tf.distribute.Strategy | None = None) -> dict[str, Any
     capability = ".".join(map(str, details.get("compute_capability", ())))
     names.append(f"{number} {details.get('device_name', '')}, compute capability {capability or 'unknown'}")
   if not names:
-    names = [f"CPU, {os.cpu_count()} cores"]
+    names = [f"CPU, {usable_cpus()} cores"]
     _warn_of_unused_gpus()
   about: dict[str, Any] = {"names": names}
   logged = "; ".join(names)

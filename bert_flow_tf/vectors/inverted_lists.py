@@ -8,7 +8,6 @@ import dataclasses
 import importlib.util
 import logging as std_logging
 import math
-import os
 import types
 import zlib
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, install_command, one_line
+from bert_flow_tf.io import openmp
 from bert_flow_tf.progress import Progress, counted
 from bert_flow_tf.vectors.unit_rows import (
   Neighbors,
@@ -57,25 +57,17 @@ _ROUNDING = 1e-6
 _DEPTH = 32
 # Queries whose candidates are compared at once.
 _QUERIES = 256
-# The environment's variable for how OpenMP's threads wait.
-_WAITS = "OMP_WAIT_POLICY"
 
 
 def import_faiss() -> types.ModuleType:
   """Returns faiss; a ConfigError names the extra if it is not installed."""
   std_logging.getLogger("faiss.loader").setLevel(std_logging.WARNING)
-  # OpenMP reads its settings when it is loaded. By default, threads that wait for one that has no CPU keep theirs busy:
-  # beside other work on two cores, near-duplicates of 10,000 rows took 17 times the CPU seconds, and 20 times the time.
-  is_set = _WAITS in os.environ
-  os.environ.setdefault(_WAITS, "PASSIVE")
   try:
-    import faiss
+    with openmp.sleeping_threads():
+      import faiss
   except ImportError as error:
     message = f"index={IVF}: needs FAISS, which cannot be imported ({error}): {install_command('search')}"
     raise ConfigError(message, argument="index") from error
-  finally:
-    if not is_set:
-      os.environ.pop(_WAITS, None)
   return faiss
 
 

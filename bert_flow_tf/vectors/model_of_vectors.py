@@ -19,11 +19,12 @@ def load_model_of(
   calibration_folder: str | None = None,
   cache_dir: str | None = None,
   query_prompt: str | None = None,
+  engine: str | None = None,
 ) -> "SentenceModel":
   """Loads the model by which vectors were embedded, from where the manifest says or from other places.
 
   `model` and `calibration_folder`: name or folder of the same encoder, and folder of the same calibration; None for the
-  manifest's, as `query_prompt`. An EncoderError says what differs.
+  manifest's, as `query_prompt` and `engine`. An EncoderError says what differs.
   """
   from bert_flow_tf.encoder.loading import load_fitted_encoder
   from bert_flow_tf.model import SentenceModel
@@ -31,8 +32,9 @@ def load_model_of(
   where = f"vectors={vectors.folder}"
   identity = EncoderIdentity.from_dict(vectors.manifest["encoder"], where)
   settings = {}
-  if query_prompt is not None:
-    settings["query_prompt"] = query_prompt
+  for keyword, value in {"query_prompt": query_prompt, "engine": engine}.items():
+    if value is not None:
+      settings[keyword] = value
   encoder, arguments = load_fitted_encoder(identity, where, model, cache_dir, **settings)
   if calibration_folder is None:
     calibration_folder = vectors.manifest.get("calibration", {}).get("folder")

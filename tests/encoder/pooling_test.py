@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_flow_tf.encoder.pooling import parse_pooling
+from bert_flow_tf.encoder.pooling import parse_pooling, unit_rows_of_words
 from bert_flow_tf.errors import ConfigError
 
 LAYERS = 5
@@ -67,16 +67,24 @@ EXPECTED = {
 }
 
 
+# What holds the states: tensors, as in graphs, or arrays of an engine, which stay arrays.
+HOLDERS = {"tensors": tf.constant, "arrays": np.asarray}
+
+
 @pytest.mark.parametrize("name", EXPECTED)
-def test_values_from_its_blocks_alone(name):
-  pooling = parse_pooling(name, LAYERS)
-  needed = {block: STATES[block] for block in pooling.blocks}
-  embeddings = pooling.pool(needed, MASK, POOLED, ROWS)
-  assert embeddings.dtype == tf.float32 and embeddings.shape == [3, pooling.dim(4)]
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_values_from_its_blocks_alone(holder, name):
+  pooling, hold = parse_pooling(name, LAYERS), HOLDERS[holder]
+  needed = {block: hold(STATES[block]) for block in pooling.blocks}
+  embeddings = pooling.pool(needed, hold(MASK), hold(POOLED), hold(ROWS))
+  assert isinstance(embeddings, np.ndarray) == (holder == "arrays")
+  assert embeddings.dtype == tf.float32 and tuple(embeddings.shape) == (3, pooling.dim(4))
   np.testing.assert_allclose(embeddings, EXPECTED[name], atol=1e-6)
 
 
-def test_weights_of_tokens():
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_weights_of_tokens(holder):
+  hold = HOLDERS[holder]
   weighted = {block: mean_of_rows(STATES[block], WEIGHTS) for block in (1, 5)}
   expected = {
     "avg": weighted[5],
@@ -84,9 +92,18 @@ def test_weights_of_tokens():
     "mix-0.9": 0.9 * unit(mean_of_rows(ROWS, WEIGHTS)) + 0.1 * unit(weighted[5]),
   }
   for name, values in expected.items():
-    pooled = parse_pooling(name, LAYERS).pool(STATES, WEIGHTS, None, ROWS)
+    pooled = parse_pooling(name, LAYERS).pool(hold(STATES), hold(WEIGHTS), None, hold(ROWS))
     np.testing.assert_allclose(pooled, values, atol=1e-6)
-  assert not parse_pooling("avg", LAYERS).pool(STATES, 0 * WEIGHTS).numpy().any()
+  assert not np.asarray(parse_pooling("avg", LAYERS).pool(hold(STATES), hold(0 * WEIGHTS))).any()
+
+
+def test_word_rows_of_arrays_are_those_of_tensors():
+  ids, kernel = np.array([[1, 0], [2, 2]]), RNG.normal(size=[4, 6]).astype(np.float32)
+  table = np.concatenate([RNG.normal(size=[2, 4]), np.zeros([1, 4])]).astype(np.float32)
+  for projection in (None, kernel):
+    rows = unit_rows_of_words(table, ids, projection)
+    np.testing.assert_allclose(rows, unit_rows_of_words(tf.Variable(table), ids, projection), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=-1), [[1, 1], [0, 0]], atol=1e-6)
 
 
 def test_the_share_is_a_part_of_the_identity():

@@ -1,6 +1,7 @@
 """Tests of saving.py: a saved encoder is loaded unchanged; its weights have PyTorch's names."""
 
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -14,6 +15,8 @@ from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.errors import EncoderError
 from tests.encoder import tiny
 from tests.encoder.checkpoints.declared_test import POOLING, TRANSFORMER, declare, modes
+from tests.encoder.text.vocabulary_files_test import SENTENCEPIECE, model_of, sentencepiece_file
+from tests.testing import golden_encoder
 
 pytestmark = pytest.mark.packages
 
@@ -90,6 +93,24 @@ def test_what_a_folder_declares_is_saved(tmp_path, place):
   (tmp_path / "saved/1_Pooling/config.json").write_text(json.dumps(modes("mean_tokens")))
   with pytest.raises(EncoderError, match=r"1_Pooling/config\.json does not have its checksum"):
     SentenceModel.from_pretrained(str(tmp_path / "saved"))
+
+
+@pytest.mark.parametrize("name", ["xlm-roberta", "albert", "deberta-v2"])
+def test_a_calibration_fits_the_saved_copy_of_a_file_of_sentencepiece(tmp_path, name):
+  """`tokenizers` reads some scores of a tokenizer.json, and of a pickle, with another last digit."""
+  source = shutil.copytree(golden_encoder(name), tmp_path / "source", copy_function=shutil.copyfile)
+  (source / "tokenizer.json").unlink()
+  (source / SENTENCEPIECE[name]).write_bytes(sentencepiece_file(name, model_of(name)["vocab"][:-8]))
+  model = SentenceModel.from_pretrained(str(source), sentence_embedding_type="avg")
+  model.fit(SENTENCES, calibration="mean")
+  model.save(tmp_path / "fitted")
+  expected = model.encode(SENTENCES)
+  for copy in ("copy", "copy_of_copy"):
+    save_encoder(model.encoder, tmp_path / copy)
+    loaded = SentenceModel.load(tmp_path / "fitted", model=str(tmp_path / copy))
+    model = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(model.encode(SENTENCES), expected)
+  assert model.identity.tokenizer_sha256 == SentenceModel.load(tmp_path / "fitted").identity.tokenizer_sha256
 
 
 def test_only_a_saved_encoder_is_replaced(tmp_path):

@@ -1,6 +1,7 @@
 """Tests of sentence_encoder.py, with the packaged model and random models."""
 
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -101,6 +102,36 @@ def test_an_encoder_that_is_not_frozen_follows_its_weights(tmp_path, precision):
   weight.assign(old)
   assert encoder.weights_checksum == before
   np.testing.assert_allclose(encoder.encode(["a dog"]), embeddings, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_graph_of_one_sentence_has_the_weights_of_its_time(tmp_path, precision):
+  """It holds the weights, so none is left after a change, whatever leads to it."""
+  encoder = SentenceEncoder.from_pretrained(tiny.save_tiny(tmp_path), precision=precision)
+  ids = encoder.tokenizer(["a dog"], 16)
+  embed = lambda: encoder.embed_ids(ids, "avg")  # noqa: E731
+  found = [embed()]
+  layer = encoder.as_layer(trainable=True, sentence_embedding_type="avg")
+  for weight in (
+    encoder.bert.blocks[0].inner.kernel,
+    encoder.bert.blocks[1].key.bias,
+    encoder.bert.blocks[1].value.bias,
+  ):
+    weight.assign_add(tf.ones_like(weight) * 0.3)
+    found.append(embed())
+    np.testing.assert_allclose(found[-1], layer(tf.constant([ids[0]])), atol=1e-6)
+    encoder.compute_in(precision, frozen=True)
+    np.testing.assert_allclose(embed(), found[-1], atol=1e-6)
+    encoder.compute_in(precision, frozen=False)
+  differences = [np.abs(a - b).max() for a, b in itertools.pairwise(found)]
+  assert differences[0] > 1e-2 < differences[2]
+  encoder.compute_in(precision, frozen=True)
+  restored = [weight.numpy() * 0.5 for weight in layer.weights]
+  embed()
+  layer = encoder.as_layer(trainable=True, sentence_embedding_type="avg")
+  layer.set_weights(restored)
+  assert np.abs(embed() - found[-1]).max() > 1e-2
+  np.testing.assert_allclose(embed(), layer(tf.constant([ids[0]])), atol=1e-6)
 
 
 @pytest.mark.slow

@@ -96,6 +96,19 @@ def test_few_pairs_do_not_tell_that_a_string_match_is_as_good(low, high):
   assert lines[1].endswith("characters not defined (all equal)")
 
 
+def test_an_interval_of_few_pairs_is_no_verdict():
+  result = result_of(*WORSE, matches={"characters": 0.05})
+  gains, over = (
+    {method: {**gain, "low": -3.0, "high": -1.0, "pairs": 3} for method, gain in of_split["test"].items()}
+    for of_split in (result.gains, result.gains_over_match)
+  )
+  result = dataclasses.replace(result, gains={"test": gains}, gains_over_match={"test": over})
+  line = sentences.comparisons(result)[-1]
+  assert line.startswith("3 pairs of test cannot tell whether the flow and sn are better than the string match or worse")
+  assert line.endswith(": an interval of fewer than 8 pairs says nothing; score more pairs")
+  assert not sentences.warnings(result)
+
+
 def test_a_gain_that_is_not_defined():
   result = result_of(*BETTER)
   gain = {**result.gains["test"]["with_flow"], "gain": math.nan, "reason": "1 scored pair"}

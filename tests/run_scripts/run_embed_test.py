@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_flow_tf.calibration.saving import load_calibration
 from tests.corpus.toy import read_npy
+from tests.encoder.checkpoints import keras_hub_test
 from tests.encoder.tiny import random_weights, save_tiny
 from tests.run_scripts.command_lines import check_rejected, check_succeeded, run_all
 
@@ -29,6 +30,8 @@ def prepare(folder):
 
   sys.modules["apache_beam"] = None  # as if it were not installed
   save_tiny(folder / "model")
+  arrays = keras_hub_test.arrays_of("BertBackbone", keras_hub_test.reference("BertBackbone"))
+  keras_hub_test.write_preset(folder / "preset", "BertBackbone", arrays, tokenizer=False)
   save_tiny(folder / "other", random_weights(seed=1))
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
   calibration = make_calibration("whitening-4").fit(encoder.encode(SENTENCES, **POOLING))
@@ -70,6 +73,7 @@ def right(folder):
     "csv": [flow[0], "--id_column=key", f"--input={folder}/rows.csv", "--output_format=jsonl", "--shard_size=50"],
     "tfrecord": [*flow, f"--input={folder}/rows.tsv", "--output_format=tfrecord", "--shard_size=50"],
     "bad records": [*model, packed, "--max_record_bytes=1000"],
+    "vocabulary": [f"--model={folder}/preset", f"--vocab_file={folder}/model/vocab.txt", text, "--max_seq_length=9"],
     "saved model": [f"--saved_model={folder}/saved/3", text, "--predict_batch_size=9"],
     "same model": [f"--model=saved_model:{folder}/saved/3", text, f"--output_dir={folder}/saved model"],
     "whole name": [f"--saved_model=saved_model:{folder}/saved/3", text, f"--output_dir={folder}/saved model"],
@@ -89,7 +93,8 @@ def finish(folder):
 
   encoder = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "model")
   plain, pooled = encoder.encode(SENTENCES, max_seq_length=9), encoder.encode(SENTENCES, **POOLING)
-  np.savez(folder / "expected.npz", plain=plain, pooled=pooled)
+  preset = bert_flow_tf.SentenceEncoder.from_pretrained(folder / "preset", vocab_file=folder / "model/vocab.txt")
+  np.savez(folder / "expected.npz", plain=plain, pooled=pooled, preset=preset.encode(SENTENCES, max_seq_length=9))
   (folder / "latin.txt").write_bytes(b"\xe9\n\n")
   paths = [f"--model={folder}/model", f"--input={folder}/latin.txt", f"--output_dir={folder}/latin"]
   return run_all(run_embed.main, {"nothing": [*paths, "--max_seq_length=9", "--input_format=text"]})
@@ -99,9 +104,9 @@ def finish(folder):
 def expected(ran):
   """Returns the embeddings without and with the calibration."""
   with np.load(ran[0] / "expected.npz") as archive:
-    plain, pooled = archive["plain"], archive["pooled"]
+    plain, pooled, preset = archive["plain"], archive["pooled"], archive["preset"]
   whitened = load_calibration(ran[0] / "whitening").transform(pooled)
-  return {"plain": plain, "whitened": whitened.reshape(len(whitened), LOW_DIM, -1).mean(axis=2)}
+  return {"plain": plain, "preset": preset, "whitened": whitened.reshape(len(whitened), LOW_DIM, -1).mean(axis=2)}
 
 
 def test_command_lines(ran):
@@ -169,6 +174,10 @@ def test_bad_records(ran):
   nothing = found["nothing"]
   assert nothing["status"] == 1 and (folder / "latin/dead-letter-00000-of-00001.tsv").exists()
   assert "latin.txt: no record was embedded (2 read, 1 bad, 1 empty)" in nothing["stderr"].splitlines()[-1]
+
+
+def test_a_preset_without_a_tokenizer(ran, expected):
+  np.testing.assert_allclose(read_npy(ran[0] / "vocabulary")[1], expected["preset"], atol=1e-5)
 
 
 def test_a_saved_model(ran):

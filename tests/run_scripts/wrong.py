@@ -68,6 +68,7 @@ file :: --cached_dir=@/file
 '--x' :: --task=sample -- --x
 file :: --model=@/file
 empty :: --init_checkpoint=@/empty
+each :: --vocab_file=@/file --bert_config_file=@/file
 --model=nnn :: --model=LONG
 absent :: --task=STS-B --data_dir=@/absent
 empty :: --task=STS-B --data_dir=@/empty
@@ -252,6 +253,9 @@ rows.tsv, line 1 :: MODEL --input=@/rows.tsv --column=text
 --header :: MODEL --input=@/rows.tfrecord --column=a --header
 --model=gpt|gpt :: --model=gpt TEXT
 error: --flow_folder :: --flow_folder=@/absent TEXT
+give --vocab_file=vocab.txt|give --vocab_file=vocabulary.txt :: --model=@/preset TEXT --max_seq_length=9
+--vocab_file=@/absent: no such file :: --model=@/preset TEXT --vocab_file=@/absent
+no checkpoint and no KerasHub preset :: MODEL TEXT --vocab_file=@/plain.txt
 weights_sha256 :: FLOW OTHER TEXT
 max_seq_length :: FLOW --max_seq_length=10 TEXT
 12 dimensions :: FLOW --sentence_embedding_type=concat-top-2 --allow_other_encoder TEXT

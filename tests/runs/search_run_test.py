@@ -180,6 +180,20 @@ def test_bm25_is_compared_with_models_alone(fitted):
   assert unknown.startswith("20 queries of test cannot tell whether whitening-8 or BM25 is better: ")
 
 
+def test_few_queries_tell_nothing_of_bm25(fitted):
+  """Their intervals are too narrow: neither is said to be better, as good, or worse."""
+  _, _, result = fitted
+  gain = {**result.gains["test"]["mean"], "pairs": 3, "low": -9.4, "high": -1.0}
+  over = {"mean": {**gain, "over": "BM25"}, "whitening-8": {**gain, "over": "BM25", "high": 0.0}}
+  few = dataclasses.replace(result, gains={"test": {"mean": gain}}, gains_over_match={"test": over})
+  assert comparisons(few)[-1] == (
+    "3 queries of test cannot tell whether mean and whitening-8 are better than BM25 or worse: an interval of fewer "
+    "than 8 queries says nothing; judge more queries"
+  )
+  assert not any("as good as" in line or "BM25 is better" in line for line in comparisons(few))
+  assert not warnings(few)
+
+
 def test_without_bm25s_the_rest_is_there(tmp_path, beir, monkeypatch, caplog):
   caplog.set_level("INFO", "absl")
   monkeypatch.setitem(sys.modules, "bm25s", None)

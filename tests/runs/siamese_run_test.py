@@ -12,7 +12,7 @@ from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.siamese_task import predicted_pairs, training_pairs
 from bert_flow_tf.data.task import TaskData
 from bert_flow_tf.data.tasks import KINDS, find_task, load_task
-from bert_flow_tf.encoder.checkpoints.files import tf1_prefixes_in
+from bert_flow_tf.encoder.checkpoints.files import checkpoint_prefixes_in
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.report import result_files
@@ -63,7 +63,7 @@ def test_flow_of_a_checkpoint(tmp_path, monkeypatch):
     np.testing.assert_array_equal(value, other.tf1_variables()[name])
   with rejected(ConfigError, "flow_model_config", match="24 .* 12"):
     restore(checkpoint_prefix(folder), make_flow(1, 1), None)
-  assert tf1_prefixes_in(folder) == ["model.ckpt-10", "model.ckpt-3"]
+  assert checkpoint_prefixes_in(folder) == ["model.ckpt-10", "model.ckpt-3"]
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +108,10 @@ def test_a_frozen_encoder_embeds_once(frozen, tmp_path, monkeypatch):
   stopped, training = frozen(tmp_path / "stopped")
   with interrupted_at(4):
     stopped.train(training)
-  assert tf1_prefixes_in(tmp_path / "stopped") == ["model.ckpt-4"]
+  assert checkpoint_prefixes_in(tmp_path / "stopped") == ["model.ckpt-4"]
   resumed, training = frozen(tmp_path / "stopped")
   resumed.train(training)
-  assert tf1_prefixes_in(tmp_path / "stopped") == ["model.ckpt-10", "model.ckpt-4", "model.ckpt-8"]
+  assert checkpoint_prefixes_in(tmp_path / "stopped") == ["model.ckpt-10", "model.ckpt-4", "model.ckpt-8"]
   np.testing.assert_array_equal(resumed.parts.model.encode(small_siamese.pairs(9)[0]), latents[False])
 
 
@@ -195,7 +195,7 @@ def test_other_models_than_bert_are_trained(tmp_path, name):
   run = SiameseRun(task, embedding, settings, tmp_path / "run", {})
   run.train(training)
   before, after = run.facts["encoder_sha256_before"], run.facts["encoder_sha256"]
-  assert before != after and not tf1_prefixes_in(tmp_path / "run")
+  assert before != after and not checkpoint_prefixes_in(tmp_path / "run")
   later = SiameseRun(task, embedding, settings, tmp_path / "run", {})
   later.evaluate(["test"], 8)
   assert later.parts.model.encoder.weights_checksum == after and later.step == run.step > 0

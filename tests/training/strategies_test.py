@@ -1,5 +1,7 @@
 """training/strategies.py, with GPUs that are pretended, and fits on logical CPU devices."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -166,6 +168,19 @@ def test_gpus_are_named(gpus, logged):
   names = [f"GPU:{i} NVIDIA H200, compute capability 9.0" for i in range(2)]
   assert strategies.log_devices(tf.distribute.get_strategy()) == {"names": names, "replicas": 1}
   assert logged == [f"devices: {names[0]}; {names[1]}"]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no CPUs of a process")
+def test_cores_are_those_of_this_process(monkeypatch, logged):
+  """As under `taskset -c 0`."""
+  monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [])
+  monkeypatch.setattr(strategies, "_warn_of_unused_gpus", lambda: None)
+  before = os.sched_getaffinity(0)
+  os.sched_setaffinity(0, [min(before)])
+  try:
+    assert strategies.log_devices() == {"names": ["CPU, 1 cores"]}
+  finally:
+    os.sched_setaffinity(0, before)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("initialized"), ValueError("virtual devices")])

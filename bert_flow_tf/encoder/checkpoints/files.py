@@ -19,8 +19,8 @@ from bert_flow_tf.io import checksums, files
 from bert_flow_tf.io.files import Json
 
 CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
-# Ending of a file of each checkpoint of TensorFlow 1.
-TF1_INDEX = ".index"
+# Ending of a file of each checkpoint of TensorFlow.
+CHECKPOINT_INDEX = ".index"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCAB_TXT = "vocab.txt"
 # Files of a tokenizer: any of these, in this order.
@@ -117,13 +117,14 @@ class EncoderFiles:
   def config(self) -> Json:
     """The checked content of config.json, without checksums, which are compared with the files."""
     if not self.has(CONFIG):
-      expected = "expected Hugging Face's or Google's folder of a BERT"
+      expected = "expected Hugging Face's, KerasHub's or Google's folder of a BERT"
       saved = [path.parent for path in sorted(self.folder.glob(f"*/{_SAVED_MODEL}"))]
       if saved:
         names = ", ".join(folder.name for folder in saved)
         place = saved[0] if len(saved) == 1 else "FOLDER"
         expected = f"name an encoder of TensorFlow Hub by its own folder ({names}); one that takes texts is "
         expected += f"saved_model:{place}"
+      check_is_no_part(self.folder)
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = self.without_checksums(CONFIG)
@@ -291,12 +292,12 @@ def failure(path: pathlib.Path, error: BaseException) -> str:
   return f"{type(error).__name__}: {one_line(error)}"
 
 
-def is_tf1_folder(folder: pathlib.Path) -> bool:
-  """Returns whether a folder has bert_config.json and no config.json, or only a TensorFlow 1 checkpoint."""
+def is_checkpoint_folder(folder: pathlib.Path) -> bool:
+  """Returns whether a folder has bert_config.json and no config.json, or checkpoints of TensorFlow alone."""
   if (folder / GOOGLE_CONFIG).is_file() and not (folder / CONFIG).is_file():
     return True
   has_other_weights = any((folder / name).is_file() for name in WEIGHTS)
-  return bool(tf1_prefixes_in(folder)) and not has_other_weights
+  return bool(checkpoint_prefixes_in(folder)) and not has_other_weights
 
 
 def is_saved_model(folder: str | os.PathLike) -> bool:
@@ -305,14 +306,23 @@ def is_saved_model(folder: str | os.PathLike) -> bool:
   return (folder / _SAVED_MODEL).is_file() and not (folder / CONFIG).is_file()
 
 
-def is_tf1_prefix(path: str | os.PathLike) -> bool:
+def check_is_no_part(folder: str | os.PathLike) -> None:
+  """Raises an EncoderError for a folder with the variables of a SavedModel and without its program."""
+  folder = pathlib.Path(folder)
+  if is_checkpoint_prefix(folder / "variables" / "variables") and not (folder / _SAVED_MODEL).is_file():
+    raise EncoderError(f"{folder}: variables/ of a SavedModel without its {_SAVED_MODEL}; copy or download it again")
+
+
+def is_checkpoint_prefix(path: str | os.PathLike) -> bool:
   """Returns whether a path is a checkpoint's prefix: its files are PATH.index and PATH.data-..."""
   path = os.fspath(path)
-  return bool(os.path.basename(path)) and os.path.isfile(path + TF1_INDEX)
+  return bool(os.path.basename(path)) and os.path.isfile(path + CHECKPOINT_INDEX)
 
 
-def tf1_prefixes_in(folder: str | os.PathLike) -> list[str]:
+def checkpoint_prefixes_in(folder: str | os.PathLike) -> list[str]:
   """Returns the sorted names of the checkpoints in a folder."""
   return sorted(
-    path.name.removesuffix(TF1_INDEX) for path in pathlib.Path(folder).glob("?*" + TF1_INDEX) if path.is_file()
+    path.name.removesuffix(CHECKPOINT_INDEX)
+    for path in pathlib.Path(folder).glob("?*" + CHECKPOINT_INDEX)
+    if path.is_file()
   )

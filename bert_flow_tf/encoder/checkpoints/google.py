@@ -10,8 +10,7 @@ from bert_flow_tf.encoder.checkpoints import files, tf1, tf1_names
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
 from bert_flow_tf.encoder.transformer.families.architecture import SIZES
-from bert_flow_tf.encoder.transformer.transformer import Transformer
-from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
+from bert_flow_tf.encoder.transformer.weights import StoredWeights, shapes_of
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 
@@ -102,14 +101,14 @@ class GoogleWeights:
     self._reader = tf1.Checkpoint(tf1.find_prefix(checkpoint))
     self._shapes = _encoder_shapes(self._reader, values)
 
-  def transformer(self) -> Transformer:
-    """Returns the transformer."""
+  def stored(self) -> StoredWeights:
+    """Returns the weights."""
     has_pooler = tf1_names.has_pooler(self._shapes)
     arrays = {}
     for path in shapes_of(self._config, has_pooler):
       name = tf1_names.of_keras(f"bert/{path}")
       arrays[path] = functools.partial(self._reader.read_weight, name, self._shapes[name])
-    return make_transformer(self._config, arrays, has_pooler, self._reader.prefix)
+    return StoredWeights(self._config, arrays, has_pooler, self._reader.prefix)
 
   def word_embeddings(self) -> np.ndarray:
     """Returns the matrix of word embeddings, float32 [vocab, hidden], and reads no other weight."""

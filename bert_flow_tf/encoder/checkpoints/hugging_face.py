@@ -13,8 +13,7 @@ from safetensors import safe_open
 
 from bert_flow_tf.encoder.checkpoints.files import VOCAB_TXT, EncoderFiles, check_vocabulary, failure
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import Transformer
-from bert_flow_tf.encoder.transformer.weights import Read, check_weights, from_pytorch, make_transformer, path_of_name
+from bert_flow_tf.encoder.transformer.weights import Read, StoredWeights, check_weights, from_pytorch, path_of_name
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 
@@ -60,14 +59,14 @@ class HuggingFaceWeights:
         tensors |= _read_safetensors(path, self._config.architecture.main)
     return tensors
 
-  def transformer(self) -> Transformer:
-    """Returns the transformer; EncoderError if the files do not hold the weights that config.json describes."""
+  def stored(self) -> StoredWeights:
+    """Returns the weights; EncoderError if the files do not hold the weights that config.json describes."""
     config, where = self._config, self._where
     with _reading(where):
       has_pooler = f"{config.architecture.pooler}/kernel" in self._tensors
       check_weights(config, {path: tensor.shape for path, tensor in self._tensors.items()}, has_pooler, where)
-      arrays = {path: tensor.read for path, tensor in self._tensors.items()}
-      return make_transformer(config, arrays, has_pooler, where)
+    arrays = {path: functools.partial(_read_from, where, tensor.read) for path, tensor in self._tensors.items()}
+    return StoredWeights(config, arrays, has_pooler, where)
 
   def word_embeddings(self) -> np.ndarray:
     """Returns the matrix of word embeddings, float32 [vocab, word_size], and reads no other weight."""
@@ -81,11 +80,16 @@ class HuggingFaceWeights:
       raise EncoderError(
         f"{where}: expected word embeddings of config.json's shape {list(shape)}, got {list(found or ()) or 'none'}"
       )
-    with _reading(where):
-      rows = self._tensors[words].read()
+    rows = _read_from(where, self._tensors[words].read)
     if not np.isfinite(rows).all():
       raise EncoderError(f"{where} holds NaN or infinity in {config.architecture.main}/{words}; use another checkpoint")
     return rows
+
+
+def _read_from(where, read):
+  """Returns the array of a tensor in the files of `where`."""
+  with _reading(where):
+    return read()
 
 
 def _read_safetensors(path, main):

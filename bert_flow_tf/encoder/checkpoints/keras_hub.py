@@ -33,6 +33,7 @@ from bert_flow_tf.encoder.checkpoints.files import (
 from bert_flow_tf.encoder.checkpoints.hugging_face import HuggingFaceWeights, StoredTensor
 from bert_flow_tf.encoder.checkpoints.preset_files import (
   ASSETS,
+  PACKAGES,
   PREPROCESSOR,
   TASK,
   TOKENIZER,
@@ -48,7 +49,6 @@ from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
-_PACKAGES = ("keras_hub", "keras_nlp")
 # {key of a backbone's config: key of BERT's config.json}, besides the size of the vocabulary.
 _KEYS = {
   "num_layers": "num_hidden_layers",
@@ -260,8 +260,11 @@ def read_preset(
   contents[CONFIG] = config
   tokenizer, settings = _read_tokenizer(files, backbone, vocab_file)
   vocabulary = _find_vocabulary(files, tokenizer, vocab_file)
+  if not settings and tokenizer.name == VOCAB_TXT:
+    # The vocabulary of an uncased model has no capital letters.
+    settings = {"lowercase": not capital_pieces(vocabulary.read_bytes())}
   paths |= {CONFIG: files.path(CONFIG), TOKENIZER_CONFIG: files.path(TOKENIZER), tokenizer.name: vocabulary}
-  contents[TOKENIZER_CONFIG] = _encoded(_tokenizer_config(files, tokenizer, settings, vocabulary))
+  contents[TOKENIZER_CONFIG] = _encoded(_tokenizer_config(tokenizer, settings))
   settings = {"class": tokenizer.file} | settings
   translated = TranslatedFiles(files.folder, contents, paths, tokenizer.model_type, settings)
   weights = _PresetWeights(translated, changes, name, backbone)
@@ -283,7 +286,7 @@ def _config_of(files, name):
   config = values.get("config")
   if not isinstance(config, dict):
     raise EncoderError(f"{files.path(name)}: config is {str(config)[:40]!r}, expected a dict; save the preset again")
-  if package not in _PACKAGES:
+  if package not in PACKAGES:
     kind = str(values.get("registered_name"))
   return kind, config
 
@@ -389,16 +392,13 @@ def _find_vocabulary(files, tokenizer, vocab_file):
   return path
 
 
-def _tokenizer_config(files, tokenizer, settings, vocabulary):
+def _tokenizer_config(tokenizer, settings):
   """Returns the content of a tokenizer_config.json for the config of a tokenizer."""
   result = dict(tokenizer.values)
   for key, (name, default) in tokenizer.switches.items():
     result[name] = settings.get(key, default)
-  if tokenizer.name == VOCAB_TXT:
-    if "oov_token" in settings:
-      result["unk_token"] = settings["oov_token"]
-    if not settings:  # the vocabulary of an uncased model has no capital letters
-      result["do_lower_case"] = not capital_pieces(vocabulary.read_bytes())
+  if tokenizer.name == VOCAB_TXT and "oov_token" in settings:
+    result["unk_token"] = settings["oov_token"]
   return result
 
 

@@ -12,7 +12,7 @@ class LoadedModel:
   """Model of an encoder and where it comes from.
 
   Attributes:
-    model: the `Transformer`, or word rows alone.
+    model: the `Transformer`, or word rows alone, or weights of which nothing is made yet.
     name: the user's name for it.
     files: the files of its tokenizer.
     declared: pooling, length and letter case that its files declare.

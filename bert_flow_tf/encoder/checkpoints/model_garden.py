@@ -31,8 +31,7 @@ from bert_flow_tf.encoder.checkpoints.model_garden_names import (
 from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import Transformer
-from bert_flow_tf.encoder.transformer.weights import make_transformer, shapes_of
+from bert_flow_tf.encoder.transformer.weights import StoredWeights, shapes_of
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 
@@ -95,17 +94,19 @@ class ModelGardenWeights:
     self.keys = self._find_all(found)
     if vocab_path is None:
       vocab_path = _find_vocabulary(folder / "assets" if is_saved_model else folder, architecture.vocabularies)
+    else:
+      folder = vocab_path.parent  # its tokenizer_config.json is beside it
     lower = None
     if is_saved_model and _LOWER_CASE in self.checkpoint.shapes:
       lower = bool(self.checkpoint.read(_LOWER_CASE))
-    self.files = _translate(self._config, vocab_path, lower, is_saved_model)
+    self.files = _translate(self._config, files.EncoderFiles(folder), vocab_path, lower, is_saved_model)
     if self.files.has(files.VOCAB_TXT):
       files.check_vocabulary(self.files, files.VOCAB_TXT, self._config.vocab_size, least_share=1.0)
 
-  def transformer(self) -> Transformer:
-    """Returns the transformer."""
+  def stored(self) -> StoredWeights:
+    """Returns the weights."""
     arrays = {path: functools.partial(self._read, path) for path in self._shapes}
-    return make_transformer(self._config, arrays, self._has_pooler, self._where)
+    return StoredWeights(self._config, arrays, self._has_pooler, self._where)
 
   def word_embeddings(self) -> np.ndarray:
     """Returns the matrix of word embeddings, float32 [vocab, word_size], and reads no other weight."""
@@ -148,7 +149,7 @@ class ModelGardenWeights:
     if found.is_shared or (blocks == 1 and declared.is_albert):
       model_type, blocks = _ALBERT, declared.values.get("num_hidden_layers")
       if blocks is None:
-        mend = "give bert_config_file, a JSON file with num_hidden_layers, or put it beside the checkpoint"
+        mend = "give bert_config_file=FILE, JSON with num_hidden_layers, or put it beside the checkpoint"
         raise EncoderError(
           f"{self._where}: an ALBERT, whose blocks share their weights, so that nothing in it counts them; {mend} as "
           f"{files.GOOGLE_CONFIG}"
@@ -198,7 +199,7 @@ class ModelGardenWeights:
 def _open_saved_model(folder):
   """Returns the checkpoint in a SavedModel."""
   prefix = folder / "variables" / "variables"
-  if not files.is_tf1_prefix(prefix):
+  if not files.is_checkpoint_prefix(prefix):
     raise EncoderError(f"{folder}: a SavedModel without variables/variables.index; copy or download it again")
   checkpoint = Checkpoint(prefix)
   if not checkpoint.is_object_based:
@@ -207,9 +208,17 @@ def _open_saved_model(folder):
   return checkpoint
 
 
-def _translate(config, vocab_path, lower, is_saved_model):
-  """Returns configuration, vocabulary and letter case in the form of a Hugging Face folder."""
+def _translate(config, encoder, vocab_path, lower, is_saved_model):
+  """Returns configuration, vocabulary and letter case in the form of a Hugging Face folder.
+
+  `encoder`: files of the folder whose tokenizer_config.json decides. `lower`: the SavedModel's letter case, or None.
+  """
   tokenizer: Json = {}
+  declared = {key: value for key, value in encoder.json(files.TOKENIZER_CONFIG).items() if value is not None}
+  if lower is not None and declared.get("do_lower_case", lower) != lower:
+    path = encoder.path(files.TOKENIZER_CONFIG)
+    logging.info("%s: do_lower_case=%s, in place of the SavedModel's %s", path, declared["do_lower_case"], lower)
+  lower = declared.get("do_lower_case", lower)
   name, tokenizer_type = _SENTENCE_PIECE, None
   if vocab_path.suffix != ".model":
     name = files.VOCAB_TXT
@@ -223,9 +232,10 @@ def _translate(config, vocab_path, lower, is_saved_model):
       tokenizer["max_input_chars_per_word"] = files.MAX_INPUT_CHARS_PER_WORD
   if lower is not None:
     tokenizer["do_lower_case"] = lower
-  contents = {files.CONFIG: config.values, files.TOKENIZER_CONFIG: tokenizer}
+  contents = {files.CONFIG: config.values, files.TOKENIZER_CONFIG: tokenizer | declared}
   encoded = {path: json.dumps(values).encode() for path, values in contents.items()}
-  return files.TranslatedFiles(vocab_path.parent, encoded, {name: vocab_path}, tokenizer_type)
+  paths = {name: vocab_path, files.TOKENIZER_CONFIG: encoder.path(files.TOKENIZER_CONFIG)}
+  return files.TranslatedFiles(vocab_path.parent, encoded, paths, tokenizer_type)
 
 
 def _find_vocabulary(folder: pathlib.Path, readable: Any) -> pathlib.Path:
@@ -237,5 +247,5 @@ def _find_vocabulary(folder: pathlib.Path, readable: Any) -> pathlib.Path:
     expected = f"expected the {files.VOCAB_TXT} of the model's training in it"
     if pattern == "*.model":
       expected += ", or its file of SentencePiece, NAME.model"
-    raise EncoderError(f"{folder}: no vocabulary; {expected}, or give vocab_file")
+    raise EncoderError(f"{folder}: no vocabulary; {expected}, or give vocab_file=FILE")
   return found[0]

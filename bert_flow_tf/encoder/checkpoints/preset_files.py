@@ -8,11 +8,14 @@ from bert_flow_tf.encoder.checkpoints.files import CONFIG, EncoderFiles
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_text
 
+PACKAGES = ("keras_hub", "keras_nlp")
 TOKENIZER, TASK, PREPROCESSOR, ASSETS = "tokenizer.json", "task.json", "preprocessor.json", "assets/tokenizer"
 WEIGHTS, SHARDS = "model.weights.h5", "model.weights.json"
 # Patterns of a preset's small files, and of its weights.
 SMALL_FILES = (TASK, PREPROCESSOR, f"{ASSETS}/*")
 WEIGHTS_FILES = (WEIGHTS, SHARDS, "model_*.weights.h5")
+# What writes a preset.
+SAVE = "backbone.save_to_preset(FOLDER) and tokenizer.save_to_preset(FOLDER)"
 
 
 def is_preset(files: EncoderFiles) -> bool:

@@ -15,10 +15,10 @@ from bert_flow_tf.encoder.checkpoints.files import (
   TOKENIZER_FILES,
   VOCABULARIES,
   EncoderFiles,
+  checkpoint_prefixes_in,
+  is_checkpoint_folder,
+  is_checkpoint_prefix,
   is_saved_model,
-  is_tf1_folder,
-  is_tf1_prefix,
-  tf1_prefixes_in,
 )
 from bert_flow_tf.encoder.kinds import PREFIXED, TRANSFORMER, Kind, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings
@@ -47,6 +47,8 @@ _WEIGHTS = (
 )
 # Handles of KerasHub, and the form of the names of its presets, as bert_base_en; other names may have this form, too.
 _HANDLE = re.compile(r"(?:kaggle|hf|gs|modelscope)://.*|[a-z][a-z0-9.]*(?:_[a-z0-9.]+)+")
+# Endings of the files of Keras.
+_KERAS = (".keras", ".h5")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"\w(?!.*\.\.)[\w./-]*")
 # The hub's client retries a failing request for 20 s and more, so one request of our own comes first.
@@ -95,7 +97,7 @@ def find_source(settings: EncoderSettings) -> Source:
   if repo in HUB_NAMES.values():
     # Old caches have these models under their former names, without google-bert/.
     files = _cached(repo, settings) or _find_in_hub(f"google-bert/{repo}", shown, settings)
-  elif name and (name in _PACKAGED or os.path.exists(path) or is_tf1_prefix(path)):
+  elif name and (name in _PACKAGED or os.path.exists(path) or is_checkpoint_prefix(path)):
     if revision is None:
       return _local(shown, kind, _PACKAGED.get(name, path))
     # A saved calibration names its encoder so, also where a folder has that name.
@@ -116,15 +118,18 @@ def check_name(name: str) -> None:
   path = os.path.expanduser(rest)
   check_path(path, "model")
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values() or _HUB_ID.fullmatch(rest)
-  if is_name or (rest and os.path.exists(path)) or is_tf1_prefix(path):
+  if is_name or (rest and os.path.exists(path)) or is_checkpoint_prefix(path):
     return
   expected = f"{', '.join(MODEL_NAMES)}, a local Hugging Face, KerasHub or Google folder, a hub id org/name"
   if kind is TRANSFORMER:
     expected += f", or {', '.join(each.form for each in PREFIXED)}"
+  found = "no such folder or name"
   if _HANDLE.fullmatch(rest):
-    save = "backbone.save_to_preset(FOLDER) and tokenizer.save_to_preset(FOLDER)"
-    expected += f"; a preset of KerasHub is given by its folder, which {save} write"
-  raise EncoderError(f"model={name}: no such folder or name; expected {expected}", "model")
+    found += f"; a preset of KerasHub is given by its folder, FOLDER of {preset_files.SAVE}"
+  hub_id = rest.removeprefix("hf://")
+  if hub_id != rest and _HUB_ID.fullmatch(hub_id):
+    found += f", or by the hub id {hub_id}"
+  raise EncoderError(f"model={name}: {found}; expected {expected}", "model")
 
 
 def absolute_name(name: str) -> str:
@@ -132,27 +137,32 @@ def absolute_name(name: str) -> str:
   kind, rest = split_name(name)
   path = os.path.expanduser(rest)
   is_name = rest in MODEL_NAMES or rest in HUB_NAMES.values()
-  if is_name or not (os.path.exists(path) or is_tf1_prefix(path)):
+  if is_name or not (os.path.exists(path) or is_checkpoint_prefix(path)):
     return name
   return kind.prefix + storage.absolute(path)
 
 
 def _local(name: str, kind: Kind, path: pathlib.Path) -> Source:
-  """Returns the files of a folder or of a TensorFlow 1 checkpoint's prefix."""
-  if is_tf1_prefix(path):
+  """Returns the files of a folder or of a checkpoint's prefix."""
+  if is_checkpoint_prefix(path):
     return Source(name, kind, EncoderFiles(path.parent), str(path))
   if not path.is_dir():
-    raise EncoderError(f"model={name}: expected the folder of Hugging Face's or Google's files, got a file", "model")
+    message = "a file, expected a checkpoint's prefix or the folder of Hugging Face's, KerasHub's or Google's files"
+    if (path.parent / CONFIG).is_file() or is_saved_model(path.parent):
+      message += f"; give its folder, {kind.prefix}{path.parent}"
+    elif path.suffix in _KERAS:
+      message += f"; KerasHub's is the FOLDER of {preset_files.SAVE}"
+    raise EncoderError(f"model={name}: {message}", "model")
   return Source(name, kind, EncoderFiles(path), _checkpoint_in(path))
 
 
 def _checkpoint_in(folder):
   """Returns a folder if it has the files of a checkpoint or of a SavedModel, else None."""
-  prefixes = tf1_prefixes_in(folder)
+  prefixes = checkpoint_prefixes_in(folder)
   if is_saved_model(folder) and prefixes:
     message = f"a SavedModel and a checkpoint ({prefixes[0]}); name the checkpoint, {folder / prefixes[0]}"
     raise EncoderError(f"{folder}: {message}, or move it to another folder")
-  if is_saved_model(folder) or is_tf1_folder(folder):
+  if is_saved_model(folder) or is_checkpoint_folder(folder):
     return folder
   return None
 

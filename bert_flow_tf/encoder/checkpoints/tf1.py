@@ -11,7 +11,15 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_flow_tf.encoder.checkpoints.files import TF1_INDEX, failure, is_tf1_prefix, tf1_prefixes_in
+from bert_flow_tf.encoder.checkpoints.files import (
+  CHECKPOINT_INDEX,
+  EncoderFiles,
+  check_is_no_part,
+  checkpoint_prefixes_in,
+  failure,
+  is_checkpoint_prefix,
+)
+from bert_flow_tf.encoder.checkpoints.preset_files import is_preset
 from bert_flow_tf.errors import EncoderError, one_line
 
 # Names of a checkpoint's files: its prefix and one of these endings.
@@ -39,7 +47,7 @@ class Checkpoint:
       self.shapes = {name: tuple(shape) for name, shape in self._reader.get_variable_to_shape_map().items()}
       self._dtypes = dict(self._reader.get_variable_to_dtype_map())
     except Exception as error:  # TensorFlow raises errors of many classes
-      raise self._damaged(TF1_INDEX, error) from error
+      raise self._damaged(CHECKPOINT_INDEX, error) from error
     self.is_object_based = _OBJECTS in self.shapes
 
   def read(self, name: str) -> np.ndarray:
@@ -84,15 +92,22 @@ def find_prefix(path: str | os.PathLike) -> str:
   """Returns the prefix of a checkpoint, given the prefix, a file of the checkpoint, or a folder with a checkpoint."""
   # If a folder has several, bert_model.ckpt is used, else the latest according to TensorFlow's file `checkpoint`.
   path = os.path.expanduser(os.fspath(path))
-  if is_tf1_prefix(path):
+  if is_checkpoint_prefix(path):
     return path
   part = _FILE.fullmatch(path)
-  if part and is_tf1_prefix(part[1]):
+  if part and is_checkpoint_prefix(part[1]):
     return part[1]
+  folder = pathlib.Path(path)
+  if folder.is_file():
+    folder = folder.parent
+  if folder.is_dir() and is_preset(EncoderFiles(folder)):
+    mend = f"it needs no conversion: give --model={folder}; save_encoder, in Python, writes it as a Hugging Face folder"
+    raise EncoderError(f"{path}: a preset of KerasHub, expected a checkpoint of TensorFlow; {mend}")
   if not os.path.isdir(path):
     raise EncoderError(f"{path}: no {os.path.basename(path)}.index; expected a prefix, such as FOLDER/model.ckpt-1000")
-  names = tf1_prefixes_in(path)
+  names = checkpoint_prefixes_in(path)
   if not names:
+    check_is_no_part(path)
     raise EncoderError(f"{path}: no checkpoint; expected a file model.ckpt-N.index in this folder")
   name = names[0]
   if _GOOGLE in names:

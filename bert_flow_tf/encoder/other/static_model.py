@@ -25,7 +25,6 @@ from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.encoder.text.folder import WORDPIECE, FolderTokenizer
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend
-from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
 
@@ -116,7 +115,7 @@ def read_static_model(
     rows[tokenizer.unknown_id] = 0
   model = StaticModel(rows, normalizes)
   if fit is not None:
-    settings = fit.choose(settings, checksum_of(model.weights))
+    settings = fit.choose(settings, model.checksum())
   tokenizer.prompt = declared.choose_prompt(settings.prompt, source.name)
   name = settings.token_weights or UNIFORM
   weights = make_token_weights(name, tokenizer, settings.frequency_corpus, settings.number_weight)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.transformer import checksum_of
 from bert_flow_tf.io.files import Json
 
 # Identities of calibrations name the matrix as a BERT's, for every encoder.
@@ -50,6 +51,10 @@ class WordRows(tf.Module):
   def deciding_settings(self) -> Json:
     """No settings."""
     return {}
+
+  def checksum(self) -> str:
+    """Returns the `checksum_of` the matrix."""
+    return checksum_of(self.weights)
 
   @functools.cached_property
   def rows(self) -> np.ndarray:

@@ -11,7 +11,15 @@ import tokenizers
 from bert_flow_tf.encoder.checkpoints.files import TOKENIZER_CONFIG, VOCABULARIES, EncoderFiles
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
-from bert_flow_tf.encoder.text.sentence_piece import BYTE_FALLBACK, CONTROL, USER_DEFINED, PieceReader, unigram_reader
+from bert_flow_tf.encoder.text.sentence_piece import (
+  BYTE_FALLBACK,
+  CONTROL,
+  EXACT_SCORES,
+  USER_DEFINED,
+  PieceReader,
+  exact_backend,
+  unigram_reader,
+)
 from bert_flow_tf.encoder.text.vocabulary_files import check_backend, read_vocabulary
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, check_tokenizer_config
 from bert_flow_tf.errors import ConfigError, EncoderError, one_line
@@ -103,6 +111,7 @@ class FolderTokenizer(SentenceTokenizer):
         symbols[CONTROL] = control
       reader = unigram_reader(backend, content, special, symbols)
       self.settings |= symbols
+      self.settings[EXACT_SCORES] = True  # `files` has all digits
     self._use(backend, pieces, reader)
     missing = [specials[key] for key in _NEEDED if specials[key] not in self.ids]
     if missing:
@@ -116,7 +125,10 @@ class FolderTokenizer(SentenceTokenizer):
     path = files.path(name)
     try:
       if name == "tokenizer.json":
+        # Checksums of folders that were not saved by this program are of the scores as `tokenizers` reads them.
         backend = tokenizers.Tokenizer.from_file(str(path))
+        if config.get(EXACT_SCORES):
+          backend = exact_backend(path.read_text(encoding="utf-8"))
         symbols = {key: config[key] for key in (CONTROL, USER_DEFINED, BYTE_FALLBACK) if config.get(key)}
       else:
         backend, symbols = read_vocabulary(name, files, config)

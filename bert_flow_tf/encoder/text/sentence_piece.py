@@ -5,6 +5,7 @@ unknown piece nor pieces of bytes: they get their ids from programs. It reads a 
 if the vocabulary has these.
 """
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from bert_flow_tf.io.files import Json
 
 # Keys of tokenizer_config.json, named after options of SentencePiece's trainer, for what a tokenizer.json does not say.
 CONTROL, USER_DEFINED, BYTE_FALLBACK = "control_symbols", "user_defined_symbols", "byte_fallback"
+# Key of tokenizer_config.json beside a tokenizer.json whose scores are read with all their digits.
+EXACT_SCORES = "exact_scores"
 # Types of pieces in a file of SentencePiece; an unused piece is never found.
 _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 2, 3, 4, 5, 6
 _BYTES = [f"<0x{value:02X}>" for value in range(256)]
@@ -34,6 +37,18 @@ def symbols_of(proto: Any, vocabulary: Iterable[str]) -> Json:
     BYTE_FALLBACK: _BYTE in types.values(),
   }
   return {key: value for key, value in symbols.items() if value}
+
+
+def exact_backend(definition: str) -> tokenizers.Tokenizer:
+  """Returns the tokenizer of a tokenizer.json, with all digits of a unigram vocabulary's scores.
+
+  `tokenizers` rounds the last digit of some when it reads a tokenizer.json, or a pickle of a tokenizer.
+  """
+  backend, model = tokenizers.Tokenizer.from_str(definition), json.loads(definition)["model"]
+  if model["type"] == "Unigram":
+    pieces = [(piece, score) for piece, score in model["vocab"]]
+    backend.model = models.Unigram(pieces, model["unk_id"], byte_fallback=bool(model.get("byte_fallback")))
+  return backend
 
 
 class PieceReader(NamedTuple):

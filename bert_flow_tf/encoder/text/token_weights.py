@@ -8,16 +8,20 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.frequency import count_frequencies, packaged_frequencies
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.io import storage
+
+if TYPE_CHECKING:
+  from bert_flow_tf.encoder.pooling import Array
 
 UNIFORM = "uniform"
 ALLOWED = "uniform, idf (= idf-0.75) or idf-ALPHA with 0 < ALPHA < 10"
@@ -83,9 +87,10 @@ class TokenWeights:
     name = settings.token_weights or UNIFORM
     return cls(name, table, settings.frequency_corpus, number_weight=settings.number_weight or 0.0)
 
-  def of(self, ids: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+  def of(self, ids: "Array", mask: "Array") -> "Array":
     """Returns the weights of ids and mask, int32 [batch, seq_len], as float32; 0 for padding."""
     # A sentence whose pieces all have weight 0 gets equal weights.
+    tf = functions_for(ids)
     mask = tf.cast(mask, tf.float32)
     weights = tf.gather(tf.constant(self.table), ids) * mask
     return tf.where(tf.reduce_any(weights > 0, axis=1, keepdims=True), weights, mask)

@@ -8,7 +8,6 @@ import json
 import types
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
@@ -130,11 +129,8 @@ def _own_sentence_piece_backend(path, architecture):
   """Returns the backend of a file of SentencePiece that cuts a text as SentencePiece itself does, and its symbols."""
   # transformers has rules of its own, as lower scores of ALBERT's pieces that end in a digit and a comma.
   converter = _converter(path, architecture, {})
-  scored = converter.vocab
   if architecture is _ALBERT:
-    scored = super(type(converter), converter).vocab
-  # Scores of 32 bits in their shortest form, which tokenizer.json keeps.
-  converter.vocab = lambda proto: [(piece, float(str(np.float32(score)))) for piece, score in scored(proto)]
+    converter.vocab = super(type(converter), converter).vocab
   converter.special_tokens = set(architecture.specials.values())
   backend = converter.converted()
   rules = converter.proto.normalizer_spec

@@ -1,6 +1,5 @@
 """Tokenization: sentences to token ids, by vocab.txt and tokenizer_config.json of a BERT's folder."""
 
-import copy
 import functools
 import hashlib
 import io
@@ -32,7 +31,14 @@ from bert_flow_tf.encoder.text.added_tokens import KEY as _ADDED
 from bert_flow_tf.encoder.text.added_tokens import add_tokens, read_added_tokens
 from bert_flow_tf.encoder.text.keras_hub_text import differing
 from bert_flow_tf.encoder.text.pieces import Pieces, WordPieces
-from bert_flow_tf.encoder.text.sentence_piece import BYTE_FALLBACK, CONTROL, USER_DEFINED, PieceReader
+from bert_flow_tf.encoder.text.sentence_piece import (
+  BYTE_FALLBACK,
+  CONTROL,
+  EXACT_SCORES,
+  USER_DEFINED,
+  PieceReader,
+  exact_backend,
+)
 from bert_flow_tf.encoder.text.vocabulary_files import word_piece_backend
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
 from bert_flow_tf.errors import EncoderError
@@ -41,7 +47,7 @@ from bert_flow_tf.io.files import Json
 
 _SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 # Settings of the tokenizers of other encoders.
-_OTHER_SWITCHES = ("add_prefix_space", "keep_accents")
+_OTHER_SWITCHES = ("add_prefix_space", "keep_accents", BYTE_FALLBACK, EXACT_SCORES)
 _MAX_CHARS = "max_input_chars_per_word"
 SPECIALS = dict(ARCHITECTURES[BERT].specials)
 # {key of tokenizer_config.json: (whether a value that is not null is allowed, what is expected)}
@@ -51,9 +57,7 @@ _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     lambda value: is_integer(value, 1) and value <= MAX_CHARS_PER_WORD,
     f"an integer from 1 to {MAX_CHARS_PER_WORD}",
   ),
-  **dict.fromkeys(
-    (*_SWITCHES, *_OTHER_SWITCHES, BYTE_FALLBACK), (lambda value: isinstance(value, bool), "true or false")
-  ),
+  **dict.fromkeys((*_SWITCHES, *_OTHER_SWITCHES), (lambda value: isinstance(value, bool), "true or false")),
   **dict.fromkeys(
     (CONTROL, USER_DEFINED), (lambda value: isinstance(value, list) and all(map(is_text, value)), "a list of pieces")
   ),
@@ -138,10 +142,23 @@ class SentenceTokenizer:
     self._pieces = pieces(reader, *self.special_ids[:2])
     self._warned = self._warned_of_cut = False
 
+  def __getstate__(self) -> dict[str, Any]:
+    """Returns the state with definitions of the backends, whose own pickles lose digits of scores."""
+    definition = self.backend.to_str()
+    of_reader = definition if self.reader.backend is self.backend else self.reader.backend.to_str()
+    state = {"backend": definition, "reader": (of_reader, *self.reader[1:]), "_pieces": type(self._pieces)}
+    return vars(self) | state
+
   def __setstate__(self, state: dict[str, Any]) -> None:
-    """Restores the state; `encode_special_tokens` is not in the pickle of a `tokenizers.Tokenizer`."""
+    """Restores the state; `encode_special_tokens` is in no definition of a backend."""
     vars(self).update(state)
-    self.backend.encode_special_tokens = self.reader.backend.encode_special_tokens = True
+    of_reader, *rest = state["reader"]
+    backend = self.backend = exact_backend(state["backend"])
+    if of_reader != state["backend"]:
+      backend = exact_backend(of_reader)
+    self.reader = PieceReader(backend, *rest)
+    self.backend.encode_special_tokens = backend.encode_special_tokens = True
+    self._pieces = state["_pieces"](self.reader, *self.special_ids[:2])
 
   @classmethod
   def from_vocab_txt(cls, files: EncoderFiles, name: str | None, overrides: Json) -> "SentenceTokenizer":
@@ -182,7 +199,8 @@ class SentenceTokenizer:
 
   def with_prompt(self, prompt: str) -> "SentenceTokenizer":
     """Returns a tokenizer that puts a prompt before each sentence."""
-    tokenizer = copy.copy(self)
+    tokenizer = object.__new__(type(self))  # on the same backends, which `copy.copy` would read again
+    vars(tokenizer).update(vars(self))
     vars(tokenizer).pop("checksum", None)
     tokenizer.prompt = prompt
     return tokenizer

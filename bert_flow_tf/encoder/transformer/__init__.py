@@ -11,6 +11,8 @@ Files, in the order in which to read them:
     layers          dense layer, normalization, dropout; rows of tokens without padding
     number_formats  names of the precisions
     products        matrix products in a precision
+    int8_inputs     what int8 knows of the inputs of dense layers, without TensorFlow
     int8            matrix products of integers
+    distances       buckets of the distances of two tokens, without TensorFlow
     weights         names of weights; a transformer from arrays, a user's model or random values
 """

@@ -68,6 +68,21 @@ class EncoderConfig:
       if architecture.pad_id is not None:
         self.first_position = 1 + architecture.pad_id
 
+  @property
+  def deciding_settings(self) -> Json:
+    """Settings that change the output and no weight, for cache keys."""
+    settings = {}
+    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
+      if self.architecture.key(name):
+        settings[name] = getattr(self, name)
+    if self.model_type != "bert":
+      settings |= {"model_type": self.model_type, "first_position": self.first_position}
+    for key in self.architecture.attention:
+      settings[key] = getattr(self, key)
+    if self.architecture.shares_weights:  # the weights do not show how often the block is applied
+      settings["num_hidden_layers"] = int(self.num_hidden_layers)
+    return settings
+
 
 def check_config(path: pathlib.Path, values: Json) -> None:
   """Raises an EncoderError unless a configuration, the content of `path`, is a supported encoder's."""

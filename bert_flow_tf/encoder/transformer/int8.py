@@ -1,7 +1,7 @@
 """Matrix products of 8-bit integers, by oneDNN on x86 CPUs: a range per row, and one per output channel of the kernel.
 
-A row is a token, so that no embedding depends on its neighbors in a batch. Inputs that are far larger in some channels
-than in others are divided by a factor per channel, by which the kernel is multiplied (Xiao et al. 2023, "SmoothQuant").
+A row is a token, so that no range depends on the neighbors in a batch; float32's rounding does, which moves a value to
+the next step now and then. Inputs are divided by the factors of `int8_inputs`, by which the kernel is multiplied.
 """
 
 import functools
@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from bert_flow_tf.encoder.transformer.activations import EXACT_GELU, activate
+from bert_flow_tf.encoder.transformer.int8_inputs import SMALLEST_RANGE, Inputs, divisors_of
 from bert_flow_tf.encoder.transformer.number_formats import INT8, int8_error
 
 _LARGEST_OF_ROWS, _LARGEST = 255, 127
@@ -20,25 +21,9 @@ _LARGEST_OF_ROWS, _LARGEST = 255, 127
 _ZERO = 127
 # CPUs without VNNI sum pairs of products in 16 bits, which saturate; with kernels of 7 bits they cannot.
 _LARGEST_OF_7_BITS = 63
-_SMALLEST_RANGE = 1e-12
-# The divisor of a channel: its largest input, relative to the median channel's, to this power. At 1 the kernel would
-# lose what the inputs win. Chosen by the errors of MiniLM-MLM's embeddings: 3.0 %, at .5 4.0 % and at 1 3.1 %.
-_POWER = 0.75
 # Rows, size and units of the product that shows whether the operation works, and saturates.
 _CHECKED_SHAPE = (64, 256, 256)
 _TYPES = {"T1": tf.quint8, "T2": tf.qint8, "Tbias": tf.float32, "U": tf.float32, "Tout": tf.float32}
-
-
-class Inputs(NamedTuple):
-  """What is known of the inputs of a dense layer.
-
-  Attributes:
-    least: a value below which none can be; None if there is no such value.
-    largest: the largest absolute values seen, float32 [size]; None if none was seen.
-  """
-
-  least: float | None = None
-  largest: np.ndarray | None = None
 
 
 class Int8Kernel(NamedTuple):
@@ -69,11 +54,11 @@ class Int8Products:
   def prepare(self, kernel: tf.Tensor, bias: tf.Tensor | None, inputs: Inputs) -> Int8Kernel:
     """Returns what `dense` needs of a kernel float32 [size, units] and a bias float32 [units], None for 0."""
     factors = tf.zeros([0])
-    divisors = _divisors(inputs)
+    divisors = divisors_of(inputs)
     if divisors is not None:
       kernel = kernel * divisors[:, tf.newaxis]
       factors = tf.constant(1 / divisors)
-    ranges = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=0), _SMALLEST_RANGE)
+    ranges = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=0), SMALLEST_RANGE)
     values = tf.round(kernel * (self._largest / ranges))
     ranges *= _LARGEST / self._largest
     sums = tf.reduce_sum(values, axis=0) * (ranges / _LARGEST)
@@ -96,13 +81,13 @@ class Int8Products:
     if tf.executing_eagerly():
       product = _eager_product()
     products = product(quantized, kernel.values, kernel.ranges, kernel.summand)
-    scale = 1.0
+    bias = kernel.bias
     if activation in EXACT_GELU:
-      scale = 0.5
+      ranges, bias = ranges * 0.5, bias * 0.5
     # Otherwise gradients would flow around the product, through the ranges.
     without_gradient = str(int8_error("it has no gradients"))
-    products = tf.raw_ops.PreventGradient(input=products * (ranges * scale), message=without_gradient)
-    outputs = tf.nn.bias_add(products, kernel.bias * scale)
+    products = tf.raw_ops.PreventGradient(input=products * ranges, message=without_gradient)
+    outputs = tf.nn.bias_add(products, bias)
     if activation in EXACT_GELU:  # x / 2 + x / 2 erf(x / sqrt 2), of x / 2
       return outputs + outputs * tf.math.erf(outputs * math.sqrt(2.0))
     if activation is not None:
@@ -115,24 +100,12 @@ def _quantize(rows, least):
   largest = tf.reduce_max(rows, axis=1, keepdims=True)
   if least is None:  # as far on both sides of 0
     largest = tf.maximum(largest, -tf.reduce_min(rows, axis=1, keepdims=True))
-    ranges = tf.maximum(largest, _SMALLEST_RANGE) * (_LARGEST_OF_ROWS / _ZERO)
+    ranges = tf.maximum(largest, SMALLEST_RANGE) * (_LARGEST_OF_ROWS / _ZERO)
     steps = _LARGEST_OF_ROWS / ranges
     return tf.cast(rows * steps + (_ZERO + 0.5), tf.uint8), ranges
-  ranges = tf.maximum(largest - least, _SMALLEST_RANGE)
+  ranges = tf.maximum(largest - least, SMALLEST_RANGE)
   steps = _LARGEST_OF_ROWS / ranges
   return tf.cast(rows * steps + (0.5 - least * steps), tf.uint8), ranges
-
-
-def _divisors(inputs):
-  """Returns the divisors of inputs, powers of 2 [size]; None if all are 1, or are not known."""
-  # Inputs with a least value come from an activation: few of them are far from 0, and dividing makes them worse.
-  if inputs.largest is None or inputs.least is not None:
-    return None
-  relative = inputs.largest / max(float(np.median(inputs.largest)), _SMALLEST_RANGE)
-  powers = np.round(_POWER * np.log2(np.maximum(relative, 1)))
-  if not powers.any():
-    return None
-  return np.exp2(powers).astype(np.float32)
 
 
 @functools.cache

@@ -54,6 +54,7 @@ class Dense(tf.Module):
     self.bias = None
     if has_bias:
       self.bias = variables(f"{path}/bias", [units])
+    self.sizes = size, units
     self._activation = activation
     self._inputs = Inputs(least_input)
     self._products = FloatProducts()
@@ -81,11 +82,16 @@ class Dense(tf.Module):
     """True if the product is of integers."""
     return self._int8 is not None
 
-  def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-    """float32 [..., size] -> float32 [..., units]."""
+  def __call__(self, rows: tf.Tensor, is_constant: bool = False) -> tf.Tensor:
+    """float32 [..., size] -> float32 [..., units].
+
+    `is_constant`: whether the kernel never changes, so that the product may hold it in an order of its own.
+    """
     # Rows in a single matrix let TensorFlow compute product, bias and activation as one operation.
-    size, units = self.kernel.shape
-    matrix = tf.reshape(rows, [-1, size])
+    size, units = self.sizes
+    matrix = rows
+    if rows.shape.rank != 2:
+      matrix = tf.reshape(rows, [-1, size])
     if self._int8 is not None:
       products, int8_kernel = self._int8
       outputs = products.dense(matrix, int8_kernel, self._inputs, self._activation)
@@ -93,8 +99,52 @@ class Dense(tf.Module):
       kernel = self._rounded
       if kernel is None:
         kernel = self._products.prepare(self.kernel)
-      outputs = self._products.dense(matrix, kernel, self.bias, self._activation)
+      outputs = self._products.dense(matrix, kernel, self.bias, self._activation, is_constant)
+    if rows.shape.rank == 2:
+      return outputs
     return reshape(outputs, [*sizes_of(rows)[:-1], units])
+
+
+class JointDense(Dense):
+  """Dense layers of the same inputs as one product, for weights that never change; it has no variables of its own.
+
+  Attributes:
+    layers: the layers.
+    is_prepared: whether the product has kernels of its own, in place of the layers'.
+  """
+
+  def __init__(self, layers: Sequence[Dense]) -> None:
+    """Takes the layers."""
+    tf.Module.__init__(self)
+    self.layers = list(layers)
+    self.sizes = layers[0].sizes[0], sum(layer.sizes[1] for layer in layers)
+    self._activation, self._inputs = None, Inputs()
+    self._products, self._rounded, self._int8 = FloatProducts(), None, None
+    self.is_prepared = False
+
+  def compute_in(self, products: Products, frozen: bool, largest: np.ndarray | None = None) -> None:
+    """See the base class; sets the precision of the layers, too."""
+    self.is_prepared = isinstance(products, Int8Products) or (frozen and products.rounds)
+    self._rounded, self._int8 = None, None
+    of_layers: Products = FloatProducts() if self.is_prepared else products
+    for layer in self.layers:
+      layer.compute_in(of_layers, frozen=False)
+    if self.is_prepared:
+      self.kernel, self.bias = self._joined()
+      super().compute_in(products, frozen, largest)
+      del self.kernel
+
+  def __call__(self, rows: tf.Tensor, is_constant: bool = False) -> tf.Tensor:
+    """See the base class; without kernels of its own, the graph of constant kernels holds them."""
+    if not self.is_prepared and self._rounded is None:
+      with tf.init_scope():
+        self._rounded, self.bias = self._joined()
+    return super().__call__(rows, is_constant)
+
+  def _joined(self):
+    """Returns kernels float32 [size, units] and biases float32 [units], side by side."""
+    kernel = tf.concat([layer.kernel for layer in self.layers], axis=1)
+    return kernel, tf.concat([layer.bias for layer in self.layers], axis=0)
 
 
 class LayerNorm(tf.Module):
@@ -110,8 +160,13 @@ class LayerNorm(tf.Module):
 
   def __call__(self, rows: tf.Tensor) -> tf.Tensor:
     """float32 [n, size] -> float32 [n, size]."""
-    mean, variance = tf.nn.moments(rows, [-1], keepdims=True)
-    return tf.nn.batch_normalization(rows, mean, variance, self.beta, self.gamma, self._epsilon)
+    # In fewer passes over the rows than tf.nn.moments and tf.nn.batch_normalization take.
+    centered = rows - tf.reduce_mean(rows, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+    outputs = centered * (tf.math.rsqrt(variance + self._epsilon) * self.gamma)
+    if self.beta is not None:
+      outputs += self.beta
+    return outputs
 
 
 class Dropout:
@@ -136,7 +191,13 @@ class Dropout:
 
 
 class RowLayout(Protocol):
-  """Conversion between [batch, seq_len, size] and rows [n, size], in both directions with gradients."""
+  """Conversion between [batch, seq_len, size] and rows [n, size], in both directions with gradients.
+
+  Attributes:
+    keeps_kernels: whether the kernels never change, and products of few rows may hold them in an order of their own.
+  """
+
+  keeps_kernels: bool
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """[batch, seq_len, size] -> [n, size], and [batch, seq_len] -> [n]."""
@@ -144,9 +205,17 @@ class RowLayout(Protocol):
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
     """[n, size] -> [batch, seq_len, size]; 0 at positions without a row."""
 
+  def split(self, rows: tf.Tensor, parts: int, heads: int) -> list[tf.Tensor]:
+    """[n, parts * heads * head_size] -> a tensor [batch, heads, seq_len, head_size] for each part."""
+
+  def join(self, states: tf.Tensor) -> tf.Tensor:
+    """[batch, heads, seq_len, head_size] -> [n, heads * head_size]."""
+
 
 class AllPositions:
-  """All positions of a batch, padding included: the batch as it is."""
+  """All positions of a batch, padding included: the batch as it is, by operations that TensorFlow Lite has."""
+
+  keeps_kernels = False
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """Returns the batch."""
@@ -156,9 +225,27 @@ class AllPositions:
     """Returns the batch."""
     return rows
 
+  def split(self, rows: tf.Tensor, parts: int, heads: int) -> list[tf.Tensor]:
+    """[batch, seq_len, parts * heads * head_size] -> tensors [batch, heads, seq_len, head_size]."""
+    split, of_parts = [], [rows]
+    if parts > 1:
+      of_parts = tf.split(rows, parts, axis=-1)
+    for part in of_parts:
+      batch, length, size = sizes_of(part)
+      split.append(tf.transpose(reshape(part, [batch, length, heads, size // heads]), [0, 2, 1, 3]))
+    return split
+
+  def join(self, states: tf.Tensor) -> tf.Tensor:
+    """[batch, heads, seq_len, head_size] -> [batch, seq_len, heads * head_size]."""
+    states = tf.transpose(states, [0, 2, 1, 3])
+    batch, length, heads, head_size = sizes_of(states)
+    return reshape(states, [batch, length, heads * head_size])
+
 
 class Tokens:
   """A row for each token: each position whose mask [batch, seq_len] is not 0."""
+
+  keeps_kernels = False
 
   def __init__(self, mask: tf.Tensor) -> None:
     is_token = mask > 0
@@ -167,6 +254,8 @@ class Tokens:
     count = tf.shape(self._places)[0]
     numbers = tf.reshape(tf.cumsum(tf.reshape(tf.cast(is_token, tf.int32), [-1])), tf.shape(mask)) - 1
     self._rows = tf.where(is_token, numbers, count)[..., tf.newaxis]
+    self._length = tf.shape(mask)[1]
+    self._orders: dict[tuple[str, int], tf.Tensor] = {}
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """[batch, seq_len, size] -> [tokens, size]."""
@@ -177,9 +266,68 @@ class Tokens:
     # By gather_nd, which takes less than half of the time of scatter_nd.
     return tf.gather_nd(tf.pad(rows, [[0, 1], [0, 0]]), self._rows)
 
+  def split(self, rows: tf.Tensor, parts: int, heads: int) -> list[tf.Tensor]:
+    """[tokens, parts * heads * head_size] -> tensors [batch, heads, seq_len, head_size], 0 for padding."""
+    # Rows of a head are gathered: oneDNN's transposition takes 90 microseconds for a single sentence.
+    count = parts * heads
+    head_size = rows.shape[-1] // count
+    head_rows = tf.reshape(tf.pad(rows, [[0, 1], [0, 0]]), [-1, head_size])
+    if ("split", count) not in self._orders:
+      numbers = tf.reshape(tf.range(count), [parts, 1, heads, 1])
+      self._orders["split", count] = numbers + count * tf.expand_dims(self._rows[..., 0], 1)
+    return tf.unstack(tf.gather(head_rows, self._orders["split", count]), parts)
+
+  def join(self, states: tf.Tensor) -> tf.Tensor:
+    """[batch, heads, seq_len, head_size] -> [tokens, heads * head_size]."""
+    heads, head_size = states.shape[1], states.shape[3]
+    if ("join", heads) not in self._orders:
+      sentences, positions = tf.split(self._places, 2, axis=1)
+      self._orders["join", heads] = (sentences * heads + tf.range(heads)) * self._length + positions
+    rows = tf.gather(tf.reshape(states, [-1, head_size]), self._orders["join", heads])
+    return tf.reshape(rows, [-1, heads * head_size])
+
+
+class OneSentence:
+  """A row for each token of a batch of one sentence, which has no padding."""
+
+  def __init__(self, ids: tf.Tensor, keeps_kernels: bool) -> None:
+    self.keeps_kernels = keeps_kernels
+    self._length = tf.shape(ids)[1]
+    self._orders: dict[tuple[str, int], tf.Tensor] = {}
+
+  def pack(self, batch: tf.Tensor) -> tf.Tensor:
+    """[1, seq_len, size] -> [seq_len, size]."""
+    return tf.squeeze(batch, 0)
+
+  def unpack(self, rows: tf.Tensor) -> tf.Tensor:
+    """[seq_len, size] -> [1, seq_len, size]."""
+    return tf.expand_dims(rows, 0)
+
+  def split(self, rows: tf.Tensor, parts: int, heads: int) -> list[tf.Tensor]:
+    """[seq_len, parts * heads * head_size] -> tensors [1, heads, seq_len, head_size]."""
+    # By rows of a head, see `Tokens`.
+    count = parts * heads
+    head_size = rows.shape[-1] // count
+    if ("split", count) not in self._orders:
+      self._orders["split", count] = tf.expand_dims(tf.range(count), 1) + count * tf.range(self._length)
+    states = tf.gather(tf.reshape(rows, [-1, head_size]), self._orders["split", count])
+    if parts == 1:
+      return [tf.expand_dims(states, 0)]
+    return tf.unstack(tf.reshape(states, [parts, 1, heads, -1, head_size]))
+
+  def join(self, states: tf.Tensor) -> tf.Tensor:
+    """[1, heads, seq_len, head_size] -> [seq_len, heads * head_size]."""
+    heads, head_size = states.shape[1], states.shape[3]
+    if ("join", heads) not in self._orders:
+      self._orders["join", heads] = tf.expand_dims(tf.range(self._length), 1) + self._length * tf.range(heads)
+    rows = tf.gather(tf.reshape(states, [-1, head_size]), self._orders["join", heads])
+    return tf.reshape(rows, [-1, heads * head_size])
+
 
 class FirstTokens:
   """A row for the first position of each sentence, [CLS]."""
+
+  keeps_kernels = False
 
   def pack(self, batch: tf.Tensor) -> tf.Tensor:
     """[batch, seq_len, size] -> [batch, size]."""
@@ -188,6 +336,15 @@ class FirstTokens:
   def unpack(self, rows: tf.Tensor) -> tf.Tensor:
     """[batch, size] -> [batch, 1, size]."""
     return rows[:, tf.newaxis]
+
+  def split(self, rows: tf.Tensor, parts: int, heads: int) -> list[tf.Tensor]:
+    """[batch, parts * heads * head_size] -> tensors [batch, heads, 1, head_size]."""
+    head_size = rows.shape[-1] // (parts * heads)
+    return tf.unstack(tf.reshape(rows, [-1, parts, heads, 1, head_size]), axis=1)
+
+  def join(self, states: tf.Tensor) -> tf.Tensor:
+    """[batch, heads, 1, head_size] -> [batch, heads * head_size]."""
+    return tf.reshape(states, [-1, states.shape[1] * states.shape[3]])
 
 
 def can_pack() -> bool:

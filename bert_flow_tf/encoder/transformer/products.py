@@ -6,6 +6,7 @@ overflow and errors do not accumulate over blocks. The cost is small: for 64 tok
 BERT-base's arithmetic.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -14,17 +15,21 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.encoder.transformer.activations import activate
+from bert_flow_tf.encoder.transformer.activations import EXACT_GELU, activate
 from bert_flow_tf.encoder.transformer.int8 import Int8Products
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.number_formats import FLOAT32, INT8
 
-FLOAT32 = "float32"
 # Flags in Linux's /proc/cpuinfo of instructions for a format's matrix products, on x86 and Arm.
 _INSTRUCTIONS = {"bfloat16": {"avx512_bf16", "amx_bf16", "bf16"}, "float16": {"avx512_fp16", "amx_fp16", "asimdhp"}}
 # Compute capability of the first GPUs of NVIDIA with them: Ampere and Volta.
 _CAPABILITIES = {"bfloat16": (8, 0), "float16": (7, 0)}
 # Values of ONEDNN_MAX_CPU_ISA, oneDNN's limit on instructions, that exclude those instructions.
 _ISAS_WITHOUT_HALVES = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI")
+
+# Size and units of the kernel, and numbers of rows, of the product that shows whether kernels can be kept.
+_CHECKED_SIZES, _CHECKED_ROWS = (96, 160), (5, 70, 1)
+# Largest errors of a right product, of its largest value.
+_ALLOWED_ERROR = {"float32": 1e-6, "bfloat16": 2**-7, "float16": 2**-9}
 
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
@@ -50,8 +55,20 @@ class FloatProducts:
     """Returns what `dense` needs of a kernel float32 [size, units]: the kernel in the type of the product."""
     return self._cast(kernel)
 
-  def dense(self, rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, activation: str | None) -> tf.Tensor:
-    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`."""
+  def dense(
+    self,
+    rows: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor | None,
+    activation: str | None,
+    is_constant: bool = False,
+  ) -> tf.Tensor:
+    """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size] and the result of `prepare`.
+
+    `is_constant`: whether the product of a graph may keep its first kernel in an order of its own.
+    """
+    if is_constant and keeps_kernels(self._product_dtype):
+      return _kept_product(self._cast(rows), kernel, bias, activation)
     # Of one matrix, TensorFlow computes product, bias and activation as one operation.
     outputs = tf.cast(tf.matmul(self._cast(rows), kernel), tf.float32)
     if bias is not None:
@@ -76,7 +93,14 @@ class WatchedProducts(FloatProducts):
     super().__init__()
     self.largest: np.ndarray | None = None
 
-  def dense(self, rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, activation: str | None) -> tf.Tensor:
+  def dense(
+    self,
+    rows: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor | None,
+    activation: str | None,
+    is_constant: bool = False,
+  ) -> tf.Tensor:
     """Returns activation(rows kernel + bias), float32 [n, units], of float32 [n, size]; not in a graph."""
     largest = tf.reduce_max(tf.abs(rows), axis=0).numpy()
     if self.largest is not None:
@@ -86,6 +110,68 @@ class WatchedProducts(FloatProducts):
 
 
 Products = FloatProducts | Int8Products
+
+
+def _kept_product(rows, kernel, bias, activation):
+  """Returns activation(rows kernel + bias), float32, by a product that keeps its first kernel, in a graph.
+
+  oneDNN orders a kernel for its products anew at each call, which takes half as long as a product of a few rows; this
+  operation, in which TensorFlow's optimizer replaces products of constants, does it once.
+  """
+  dtype, fused = rows.dtype, [b"BiasAdd"]
+  summand = bias
+  if bias is None or dtype != tf.float32:  # halves would round the bias, and the inputs of the activation
+    summand = tf.zeros([kernel.shape[1]], dtype)
+  elif activation in EXACT_GELU:
+    fused.append(b"GeluExact")
+    activation = None
+  graph = tf.compat.v1.GraphDef()
+  inputs = {"rows": tf.identity(rows), "kernel": tf.identity(kernel), "bias": tf.identity(summand)}
+  node = graph.node.add(name="product", op="_MklNativeFusedMatMul", input=list(inputs))
+  node.attr["T"].type = dtype.as_datatype_enum
+  node.attr["_kernel"].s = b"MklNameChangeOp"  # by which oneDNN's kernels are found
+  node.attr["is_filter_const"].b = True
+  node.attr["num_args"].i = 1
+  node.attr["fused_ops"].list.s.extend(fused)
+  (products,) = tf.graph_util.import_graph_def(graph, input_map=inputs, return_elements=["product:0"], name="kept")
+  products.set_shape([rows.shape[0], kernel.shape[1]])
+  outputs = tf.cast(products, tf.float32)
+  if summand is not bias and bias is not None:
+    outputs = tf.nn.bias_add(outputs, bias)
+  if activation is not None:
+    outputs = activate(activation, outputs)
+  return outputs
+
+
+@functools.cache
+def keeps_kernels(dtype: tf.DType) -> bool:
+  """Returns whether this machine has products of a type that keep their first kernel, and which are right."""
+  if tf.config.get_visible_devices("GPU"):
+    return False
+  with tf.init_scope():  # also while a graph is traced
+    return _is_right(dtype)
+
+
+def _is_right(dtype):
+  """Returns whether the product that keeps its kernel is available, and right for some numbers of rows."""
+  rng = np.random.default_rng(0)
+  size, units = _CHECKED_SIZES
+  kernel, bias = tf.constant(rng.normal(size=[size, units]), dtype), tf.constant(rng.normal(size=[units]), tf.float32)
+
+  @tf.function(input_signature=[tf.TensorSpec([None, size], dtype)], autograph=False)
+  def product(rows):
+    return _kept_product(rows, kernel, bias, "gelu")
+
+  for n in _CHECKED_ROWS:
+    rows = tf.constant(rng.normal(size=[n, size]), dtype)
+    expected = activate("gelu", tf.matmul(tf.cast(rows, tf.float32), tf.cast(kernel, tf.float32)) + bias)
+    try:
+      error = np.abs(product(rows) - expected).max()
+    except (tf.errors.OpError, ValueError):  # no such operation, or no kernel of it
+      return False
+    if error > _ALLOWED_ERROR[dtype.name] * np.abs(expected).max():
+      return False
+  return True
 
 
 def make_products(precision: str) -> Products:

@@ -5,24 +5,29 @@ Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin et al. 2
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_flow_tf.encoder.pooling import unit_rows_of_words
 from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.blocks.deberta import DisentangledBlock
 from bert_flow_tf.encoder.transformer.blocks.modernbert import RotaryBlock
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+from bert_flow_tf.encoder.transformer.distances import MPNET_BUCKETS, mpnet_buckets
 from bert_flow_tf.encoder.transformer.families.architecture import EMBEDDED
+from bert_flow_tf.encoder.transformer.int8_inputs import random_ids
 from bert_flow_tf.encoder.transformer.layers import (
   AllPositions,
   Dense,
   Dropout,
   FirstTokens,
+  JointDense,
   LayerNorm,
+  OneSentence,
   RowLayout,
   Tokens,
   Variables,
@@ -35,13 +40,8 @@ from bert_flow_tf.io.files import Json
 
 # {`Architecture.blocks`: class of the blocks}
 BLOCKS: dict[str, Any] = {"bert": Block, "deberta": DisentangledBlock, "modernbert": RotaryBlock}
-# Number of texts of random tokens, and their tokens, that show which channels have large values.
-_RANDOM_TEXTS, _RANDOM_TOKENS = 16, 32
 # Summand of the logits of padding.
 _MASKED = -10000.0
-# MPNet's relative positions: number of buckets, and the distance from which all share the last bucket (Song et al.
-# 2020, MPNet; the buckets are T5's).
-_BUCKETS, _FARTHEST = 32, 128
 
 
 class Transformer(tf.Module):
@@ -87,7 +87,7 @@ class Transformer(tf.Module):
       self.projection = Dense(keep, config.projection, width, size)
     self._distances = None
     if architecture.has_relative_positions:
-      self._distances = keep("encoder/relative_attention_bias/embeddings", [_BUCKETS, config.num_attention_heads])
+      self._distances = keep("encoder/relative_attention_bias/embeddings", [MPNET_BUCKETS, config.num_attention_heads])
     count = config.num_hidden_layers
     if architecture.shares_weights:
       count = 1
@@ -126,27 +126,35 @@ class Transformer(tf.Module):
     `frozen`: whether the weights never change, so that they are cast to the precision once.
     """
     products = make_products(precision)
-    layers = [layer for layer in self.submodules if isinstance(layer, Dense)]
+    layers = self._dense_layers()
     largest: list[np.ndarray | None] = [None] * len(layers)
     if precision == INT8:
       largest = self._largest_inputs(layers)
     for layer, largest_of_layer in zip(layers, largest, strict=True):
       layer.compute_in(products, frozen, largest_of_layer)
 
+  def _dense_layers(self):
+    """Returns the dense layers; in place of layers with a joint product, the joint one."""
+    layers = [layer for layer in self.submodules if isinstance(layer, Dense)]
+    joined = set()
+    for layer in layers:
+      if isinstance(layer, JointDense):
+        joined.update(map(id, layer.layers))
+    return [layer for layer in layers if id(layer) not in joined]
+
   def _largest_inputs(self, layers):
     """Returns the largest absolute inputs of each dense layer, float32 [size], for random tokens."""
     watched = [WatchedProducts() for _ in layers]
     for layer, products in zip(layers, watched, strict=True):
       layer.compute_in(products, frozen=False)
-    length = min(_RANDOM_TOKENS, self.config.max_position_embeddings - self.config.first_position)
-    ids = np.random.default_rng(0).integers(self.config.vocab_size, size=[_RANDOM_TEXTS, length], dtype=np.int32)
+    ids = random_ids(self.config)
     self(tf.constant(ids), tf.ones_like(ids))
     return [products.largest for products in watched]
 
   def __call__(
     self,
     ids: tf.Tensor,
-    mask: tf.Tensor,
+    mask: tf.Tensor | None,
     dropout_seed: tf.Tensor | None = None,
     packed: bool = False,
     first_token: bool = False,
@@ -155,7 +163,8 @@ class Transformer(tf.Module):
 
     Args:
       ids: ids of tokens, int32 [batch, seq_len].
-      mask: 1 for tokens and 0 for padding, int32 [batch, seq_len].
+      mask: 1 for tokens and 0 for padding, int32 [batch, seq_len]; None for one sentence, whose graph holds the weights
+        as they are at its first call.
       dropout_seed: what decides the masks of dropout, int32 [2]; None for no dropout.
       packed: whether nothing but attention is computed for padding, whose states are 0 then. Values of tokens differ
         by float rounding only. Ignored under XLA.
@@ -168,14 +177,19 @@ class Transformer(tf.Module):
     """
     packed = packed and can_pack()
     rows: RowLayout = AllPositions()
-    if packed:
+    bias = None
+    if mask is None:
+      # Each product that keeps its kernel has a copy of it, and with shared weights there are many products.
+      rows = OneSentence(ids, keeps_kernels=not self.config.architecture.shares_weights)
+    elif packed:
       rows = Tokens(mask)
     dropout = Dropout(self.config, dropout_seed)
-    # Not by tf.newaxis, which TensorFlow Lite lacks.
-    bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
+    if mask is not None:  # not by tf.newaxis, which TensorFlow Lite lacks
+      bias = tf.expand_dims(tf.expand_dims(1.0 - tf.cast(mask, tf.float32), 1), 1) * _MASKED
     length = sizes_of(ids)[1]
     if self._distances is not None:
-      bias += self._bias_by_distance(length)
+      by_distance = self._bias_by_distance(length)
+      bias = by_distance if bias is None else bias + by_distance
     relative = None
     if self._relative is not None:
       relative = self._relative(length)
@@ -218,27 +232,22 @@ class Transformer(tf.Module):
 
   def _bias_by_distance(self, length):
     """Returns MPNet's bias of attention, float32 [1, heads, length, length]."""
-    # Half of the buckets are for each direction; of these, half are for a single distance each, and the others widen
-    # with the logarithm of the distance.
+    farthest = int(self.config.max_position_embeddings) - 1
+    buckets = mpnet_buckets(np.arange(-farthest, farthest + 1)).astype(np.int32)
     positions = tf.range(length)
-    distance = positions[:, tf.newaxis] - positions[tf.newaxis, :]
-    half = _BUCKETS // 2
-    exact = half // 2
-    ratio = tf.cast(tf.maximum(tf.abs(distance), 1), tf.float64) / exact
-    far = exact + tf.cast(tf.math.log(ratio) / np.log(_FARTHEST / exact) * (half - exact), tf.int32)
-    bucket = tf.where(tf.abs(distance) < exact, tf.abs(distance), tf.minimum(far, half - 1))
-    bucket += half * tf.cast(distance < 0, tf.int32)
-    return tf.transpose(tf.gather(self._distances, bucket), [2, 0, 1])[tf.newaxis]
+    distance = tf.expand_dims(positions, 1) - positions
+    by_distance = tf.gather(self._distances, tf.gather(buckets, distance + farthest))
+    return tf.expand_dims(tf.transpose(by_distance, [2, 0, 1]), 0)
 
   def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
     """Returns the word embeddings of token ids, each divided by its length, float32 [batch, seq_len, word_size].
 
     `widened` word embeddings are as wide as the hidden states, by the model's own projection without its bias.
     """
-    embeddings = tf.gather(self.word_embeddings, ids)
+    kernel = None
     if widened and self.projection is not None:
-      embeddings = tf.matmul(embeddings, self.projection.kernel)
-    return tf.math.l2_normalize(embeddings, axis=-1)
+      kernel = self.projection.kernel
+    return unit_rows_of_words(self.word_embeddings, ids, kernel)
 
   def trained_weights(self, blocks: Sequence[int], pooled: bool) -> list[tf.Variable]:
     """Returns the weights on which the hidden states of some blocks, or the pooled output, depend.
@@ -264,18 +273,11 @@ class Transformer(tf.Module):
   @property
   def deciding_settings(self) -> Json:
     """Settings of config.json that change the output and no weight, for cache keys."""
-    config, architecture = self.config, self.config.architecture
-    settings = {}
-    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
-      if architecture.key(name):
-        settings[name] = getattr(config, name)
-    if config.model_type != "bert":
-      settings |= {"model_type": config.model_type, "first_position": config.first_position}
-    for key in architecture.attention:
-      settings[key] = getattr(config, key)
-    if architecture.shares_weights:  # the weights do not show how often the block is applied
-      settings["num_hidden_layers"] = int(config.num_hidden_layers)
-    return settings
+    return self.config.deciding_settings
+
+  def checksum(self) -> str:
+    """Returns the `checksum_of` its variables."""
+    return checksum_of(self._weights)
 
 
 def _from_arrays(config, arrays, has_pooler):
@@ -291,9 +293,14 @@ def path_of_variable(variable: Any) -> str:
 
 def checksum_of(weights: Sequence[tf.Variable]) -> str:
   """Returns the hexadecimal SHA-256 of the names, shapes and values of variables, whatever their order."""
+  return checksum_of_values({bare_name(weight): weight.numpy for weight in weights})
+
+
+def checksum_of_values(reads: Mapping[str, Callable[[], np.ndarray]]) -> str:
+  """Returns the same of {bare name of a variable: function that reads its value}; one value at a time is read."""
   digest = hashlib.sha256()
-  for weight in sorted(weights, key=bare_name):
-    value = np.ascontiguousarray(weight.numpy())
-    digest.update(f"{bare_name(weight)} {value.dtype} {value.shape} ".encode())
+  for name in sorted(reads):
+    value = np.ascontiguousarray(reads[name]())
+    digest.update(f"{name} {value.dtype} {value.shape} ".encode())
     digest.update(value.data)
   return digest.hexdigest()

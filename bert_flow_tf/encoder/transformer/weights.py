@@ -1,9 +1,10 @@
-"""Weights of a `Transformer`: their names, and its variables by arrays of files, by a user's model or at random.
+"""Weights of a `Transformer`: their names, in files, and as its variables, by a user's model or at random.
 
 encoder/layer_._0/output/dense/kernel      path, as in transformers' TensorFlow models, below the main layer
 encoder.layer.0.output.dense.weight        PyTorch's name, whose kernels are transposed
 """
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer import transformer
+from bert_flow_tf.encoder.pooling import unit_rows_of_words
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import Transformer
+from bert_flow_tf.encoder.transformer.transformer import Transformer, checksum_of_values, path_of_variable
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.io.files import Json
 
 # Function that reads an array when it is needed.
 Read = Callable[[], np.ndarray]
@@ -70,21 +72,83 @@ def shapes_of(config: EncoderConfig, has_pooler: bool) -> dict[str, tuple[int, .
   return shapes
 
 
+class StoredWeights:
+  """A model whose weights lie in files, and are read when something needs them; a pickle holds them itself.
+
+  Attributes:
+    config: its `EncoderConfig`.
+    has_pooler: whether it has weights for the pooled output.
+    shapes: {path: shape} of the weights.
+  """
+
+  def __init__(self, config: EncoderConfig, arrays: Mapping[str, Read], has_pooler: bool, where: Any) -> None:
+    """Takes {path: function that reads its array}; `where` they are, for messages."""
+    self.config, self.has_pooler = config, has_pooler
+    self.shapes = shapes_of(config, has_pooler)
+    self._arrays, self._where = arrays, where
+
+  def __reduce__(self) -> Any:
+    """Returns function and arguments for a copy with the arrays, which the files may not outlive."""
+    return _in_memory, (self.config, {path: self.read(path) for path in self.shapes}, self.has_pooler, str(self._where))
+
+  def read(self, path: str) -> np.ndarray:
+    """Returns the weight of a path, a float32 array; EncoderError if it holds NaN or infinity."""
+    value = np.asarray(self._arrays[path](), np.float32)
+    if not np.isfinite(value).all():
+      name = f"{self.config.architecture.main}/{path}"
+      raise EncoderError(f"{self._where} holds NaN or infinity in {name}; use another checkpoint")
+    return value
+
+  @functools.cached_property
+  def transformer(self) -> Transformer:
+    """The model with variables, in float32; made once."""
+    main = self.config.architecture.main
+
+    def variable(path, shape):
+      return tf.Variable(self.read(path), dtype=tf.float32, name=f"{main}/{path}")
+
+    return Transformer(self.config, variable, self.has_pooler)
+
+  def with_config(self, config: EncoderConfig) -> "StoredWeights":
+    """Returns the same weights as a model of another configuration with the same sizes."""
+    return StoredWeights(config, self._arrays, self.has_pooler, self._where)
+
+  @property
+  def deciding_settings(self) -> Json:
+    """See `Transformer`."""
+    return self.config.deciding_settings
+
+  def checksum(self) -> str:
+    """Returns `Transformer.checksum` without making variables; each weight is read, with the errors of `read`."""
+    main = self.config.architecture.main
+    return checksum_of_values({f"{main}/{path}:0": functools.partial(self.read, path) for path in self.shapes})
+
+  @functools.cached_property
+  def word_embeddings(self) -> np.ndarray:
+    """The word embeddings, float32 [vocab, word_size]."""
+    return self.read(self.config.architecture.words)
+
+  def word_rows(self, ids: np.ndarray, widened: bool = False) -> np.ndarray:
+    """Returns `Transformer.word_rows` of token ids as an array."""
+    kernel = None
+    if widened and self.config.projection:
+      kernel = self.read(f"{self.config.projection}{_KERNEL}")
+    return unit_rows_of_words(self.word_embeddings, ids, kernel)
+
+
+def _in_memory(config, arrays, has_pooler, where):
+  """Returns stored weights of {path: array}."""
+  reads = {path: functools.partial(np.asarray, array) for path, array in arrays.items()}
+  return StoredWeights(config, reads, has_pooler, where)
+
+
 def make_transformer(config: EncoderConfig, arrays: Mapping[str, Read], has_pooler: bool, where: Any) -> Transformer:
   """Returns a model with the arrays of its weights, {path: function that reads it}; `where` they are, for messages.
 
   Raises:
     EncoderError: an array holds NaN or infinity.
   """
-  main = config.architecture.main
-
-  def variable(path, shape):
-    value = np.asarray(arrays[path](), np.float32)
-    if not np.isfinite(value).all():
-      raise EncoderError(f"{where} holds NaN or infinity in {main}/{path}; use another checkpoint")
-    return tf.Variable(value, dtype=tf.float32, name=f"{main}/{path}")
-
-  return Transformer(config, variable, has_pooler)
+  return StoredWeights(config, arrays, has_pooler, where).transformer
 
 
 def check_weights(config: EncoderConfig, shapes: Mapping[str, Sequence[int]], has_pooler: bool, where: Any) -> None:
@@ -114,7 +178,7 @@ def share_weights(config: EncoderConfig, variables: Sequence[tf.Variable], has_p
   Raises:
     EncoderError: the configuration has other variables.
   """
-  by_path = {transformer.path_of_variable(variable): variable for variable in variables}
+  by_path = {path_of_variable(variable): variable for variable in variables}
   expected = shapes_of(config, has_pooler)
   missing = [path for path, shape in expected.items() if path not in by_path or by_path[path].shape != shape]
   others = missing + [variable.name for path, variable in by_path.items() if path not in expected]

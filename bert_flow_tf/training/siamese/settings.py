@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
-from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, EncoderSettings, Role
+from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, TENSORFLOW, EncoderSettings, Role, reject_openvino
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import check_positive, setting
@@ -111,8 +111,8 @@ class SiameseSettings(FlowSettings):
     """True if the number of epochs asks for a training."""
     return self.num_train_epochs > NO_EPOCHS
 
-  def check_training(self, precision: str = "float32") -> None:
-    """Raises a ConfigError if settings that only a training uses contradict each other, or the precision."""
+  def check_training(self, precision: str = "float32", engine: str = TENSORFLOW) -> None:
+    """Raises a ConfigError if settings that only a training uses contradict each other, the precision or the engine."""
     if precision == "float16" and not self.frozen:
       raise ConfigError(
         "precision=float16: small gradients underflow; use bfloat16, which has float32's range, or float32",
@@ -120,6 +120,9 @@ class SiameseSettings(FlowSettings):
       )
     if not self.frozen:
       reject_int8(precision, "it has no gradients")
+      reject_openvino(engine, "it has no gradients, which a training needs")
+    if self.as_published:
+      reject_openvino(engine, "each step of as_published embeds with dropout")
     trains_on_dev = "dev" in (self.train_splits or ()) and not self.as_published
     if self.early_stopping and (self.num_examples == 0 or trains_on_dev):
       raise ConfigError(

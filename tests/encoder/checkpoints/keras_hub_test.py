@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 from bert_flow_tf.errors import EncoderError
+from bert_flow_tf.tf1.read import write_folders
 from tests.encoder.tiny import CONFIG, IDS, MASK, VOCABULARY, embed, save_tiny
 from tests.testing import hub_folder, rejected, shared
 
@@ -391,7 +392,7 @@ def test_accents_stay_and_other_tokens_are_counted(bert_arrays, tmp_path, caplog
   assert "other tokens to 3 of 4 texts" in caplog.text
 
 
-def test_backbone_without_tokenizer(bert_arrays, tmp_path):
+def test_backbone_without_tokenizer(bert_arrays, tmp_path, caplog):
   """The error names vocab_file, which then is the vocabulary; its letters decide the case."""
   folder = write_preset(tmp_path / "preset", "BertBackbone", bert_arrays, tokenizer=False)
   with rejected(EncoderError, "vocab_file", "tokenizer.save_to_preset"):
@@ -400,6 +401,10 @@ def test_backbone_without_tokenizer(bert_arrays, tmp_path):
   vocabulary.write_text("".join(f"{piece}\n" for piece in VOCABULARY))
   encoder = SentenceEncoder.from_pretrained(folder, vocab_file=vocabulary)
   assert encoder.tokenizer(["Dog"])[0].tolist() == [2, VOCABULARY.index("Dog"), 3]
+  vocabulary.write_text("".join(f"{piece.replace('Dog', 'dög')}\n" for piece in VOCABULARY))
+  encoder = SentenceEncoder.from_pretrained(folder, vocab_file=vocabulary)
+  assert encoder.tokenizer(["DÖG"])[0].tolist() == [2, VOCABULARY.index("Dog"), 3]
+  assert "KerasHub" not in caplog.text  # its tokenizer lower-cases, too
 
 
 def test_rejections(bert_arrays, tmp_path):
@@ -446,9 +451,30 @@ def test_rejections(bert_arrays, tmp_path):
   "name", ["kaggle://keras/bert/keras/bert_base_en", "hf://keras/bert_base_en", "bert_base_en", "my_model"]
 )
 def test_handles(name):
-  """A handle is no folder; the error says how to get one, and which names there are: others have a handle's form."""
-  with rejected(EncoderError, "model", "expected mini.*saved_model:.*preset of KerasHub.*save_to_preset"):
+  """A handle is no folder; the error says how to get one, then which names there are: others have a handle's form."""
+  expected = "preset of KerasHub is given by its folder.*save_to_preset.*expected mini.*saved_model:"
+  if name.startswith("hf:"):
+    expected = f"save_to_preset.* hub id {name.removeprefix('hf://')};"
+  with rejected(EncoderError, "model", expected):
     SentenceEncoder.from_pretrained(name)
+
+
+def test_files_and_objects_in_place_of_a_preset(bert_arrays, tmp_path):
+  """The error says what to give: the folder of a file, the folder that an object is saved to, no conversion."""
+  folder = write_preset(tmp_path / "preset", "BertBackbone", bert_arrays)
+  for prefix in ("", "static:"):
+    with rejected(EncoderError, "model", f"a file, expected .*; give its folder, {prefix}{folder}$"):
+      SentenceEncoder.from_pretrained(f"{prefix}{folder / 'model.weights.h5'}")
+  (tmp_path / "bert.keras").touch()
+  with rejected(EncoderError, "model", r"a file, expected .*tokenizer\.save_to_preset\(FOLDER\)$"):
+    SentenceEncoder.from_pretrained(tmp_path / "bert.keras")
+  for path in (folder, folder / "model.weights.h5"):
+    with rejected(EncoderError, "tf1_checkpoint", f"preset of KerasHub, .* no conversion: give --model={folder};"):
+      write_folders(str(path), str(tmp_path / "out"))
+  backbone = type("BertBackbone", (tf.Module,), {"__module__": "keras_hub.src.models.bert.bert_backbone"})
+  mend = r"got Mine of KerasHub: save it by backbone\.save_to_preset\(FOLDER\) .*from_pretrained\(FOLDER\)"
+  with rejected(EncoderError, "bert", mend):
+    SentenceEncoder(type("Mine", (backbone,), {})(), folder)
 
 
 def test_snapshot_of_the_hub(bert_arrays, tmp_path):

@@ -212,6 +212,31 @@ def test_saved_model_of_names(tmp_path, prefix, caplog):
   assert "no do_lower_case" not in caplog.text  # the variable declares it
 
 
+def test_a_tokenizer_config_beside_it_decides_the_letter_case(tmp_path, caplog):
+  """It decides for Google's two kinds of folders and for the Hub's, whose variable says something else."""
+  bert = random_bert()
+  folders = {
+    "google": tf1_files.write_google(tmp_path / "google", tf1_files.google_variables()),
+    "garden": garden_files.write_checkpoint(tmp_path / "garden_uncased", bert),
+    "hub": garden_files.write_saved_model(tmp_path / "hub", bert, lower=True),
+  }
+  for folder in folders.values():
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "strip_accents": false}')
+  with caplog.at_level("INFO", logger="absl"):
+    for name in (*folders.values(), folders["garden"] / "bert_model.ckpt", folders["google"] / "bert_model.ckpt"):
+      tokenizer = SentenceEncoder.from_pretrained(str(name)).tokenizer
+      assert tokenizer.settings["do_lower_case"] is False and tokenizer.settings["strip_accents"] is False
+      assert tokenizer(["Dog"])[0].tolist() == [2, tiny.VOCABULARY.index("Dog"), 3]
+  assert "no do_lower_case" not in caplog.text and "in place of the SavedModel's True" in caplog.text
+  for name, folder in folders.items():
+    assert "do_lower_case is False" in write_folders(str(folder), str(tmp_path / "out" / name))
+  (folders["hub"] / "tokenizer_config.json").write_text('{"do_lower_case": null}')
+  assert SentenceEncoder.from_pretrained(str(folders["hub"])).tokenizer.do_lower_case
+  (folders["hub"] / "tokenizer_config.json").write_text('{"do_lower_case": "no"}')
+  with pytest.raises(EncoderError, match=r"hub/tokenizer_config\.json: do_lower_case is 'no', expected true or false"):
+    SentenceEncoder.from_pretrained(str(folders["hub"]))
+
+
 def test_a_configuration_beside_it(tmp_path):
   """The activation of a bert_config.json or params.yaml counts, as Google's GELU; other sizes are an error."""
   bert = random_bert()
@@ -305,6 +330,17 @@ def test_rejected(tmp_path, name):
     SentenceEncoder.from_pretrained(str(folder))
   message = str(raised.value)
   assert str(folder) in message and "\n" not in message and len(message) < 600
+
+
+def test_a_saved_model_without_its_program(tmp_path):
+  folder = garden_files.write_saved_model(tmp_path / "hub", random_bert())
+  (folder / "saved_model.pb").unlink()
+  expected = r"hub: variables/ of a SavedModel without its saved_model\.pb; copy"
+  for name in (folder, f"static:{folder}"):
+    with pytest.raises(EncoderError, match=expected):
+      SentenceEncoder.from_pretrained(str(name))
+  with rejected(EncoderError, "tf1_checkpoint", expected):
+    write_folders(str(folder), str(tmp_path / "out"))
 
 
 def test_rejected_saved_models(tmp_path):

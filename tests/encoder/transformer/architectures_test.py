@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.text.folder import load_tokenizer
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES, BERT
+from bert_flow_tf.encoder.transformer.products import keeps_kernels
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.training.optimizer import EXCLUDED_FROM_WEIGHT_DECAY
 from tests.encoder import tiny
@@ -111,6 +112,21 @@ def test_poolings(golden):
   else:
     with rejected(BertFlowError, "sentence_embedding_type"):
       encoder.encode(sentences, "cls")
+
+
+@pytest.mark.parametrize("name", ["avg", "cls-token", "max", "mix"])
+def test_a_sentence_alone(golden, name):
+  """Its graph has joint products, kernels in another order and no padding; against the products of each layer."""
+  encoder, reference, sentences = golden
+  expected = encoder.embed_batch(tf.constant(reference["ids"]), tf.constant(reference["mask"]), name).numpy()
+  alone = np.concatenate([encoder.encode([sentence], name) for sentence in sentences])
+  np.testing.assert_allclose(alone, expected, atol=1e-6 * np.abs(expected).max())
+  function = encoder._function(encoder.pooling(name), of_one_sentence=True)
+  types = {op.type for op in function.graph.get_operations()}
+  assert ("_MklNativeFusedMatMul" in types) == (
+    keeps_kernels(tf.float32) and not encoder.bert.config.architecture.shares_weights
+  )
+  assert "GatherNd" not in types
 
 
 def test_precision_and_longest_text(golden):

@@ -62,7 +62,7 @@ def test_products_of_halves_where_there_are_instructions(folder, encoders, name,
   assert all(0 < error < 12 * ROUNDING[name] for error in errors[1:]), errors
   step = tf.function(lambda ids: native.embed_batch(ids, tf.ones_like(ids), "avg"))
   products = [op for op in step.get_concrete_function(tf.constant(IDS)).graph.get_operations() if op.type == "MatMul"]
-  assert len(products) == 19 and {op.outputs[0].dtype.name for op in products} == {name}
+  assert len(products) == 13 and {op.outputs[0].dtype.name for op in products} == {name}
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -119,3 +119,20 @@ def test_instructions_of_the_gpu(name, details, expected, monkeypatch):
   monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
   monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
   assert products_lib._has_instructions(name) == expected
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int8"])
+def test_joint_products_equal_those_of_each_layer(folder, name):
+  encoder = SentenceEncoder.from_pretrained(folder, precision=name)
+  block = encoder.bert.blocks[0]
+  rows = tf.random.stateless_normal([5, block.query.sizes[0]], [0, 1])
+  joint = block.joint(rows).numpy()
+  largest = None
+  if name == "int8":
+    assert not block.query.is_int8 and block.joint.is_int8  # no weight is held twice
+    largest = block.joint._inputs.largest
+  parts = []
+  for layer in (block.query, block.key, block.value):
+    layer.compute_in(products_lib.make_products(name), frozen=True, largest=largest)
+    parts.append(layer(rows))
+  np.testing.assert_allclose(joint, np.concatenate(parts, axis=1), atol=1e-6 * np.abs(joint).max())

@@ -11,31 +11,24 @@ from bert_flow_tf.encoder.transformer.layers import (
   Dense,
   Dropout,
   FirstTokens,
+  JointDense,
   LayerNorm,
   RowLayout,
   Variables,
-  reshape,
-  sizes_of,
 )
 
 # transformers adds it to all logits; it changes the last bit of tiny logits.
 _STABLE = 1e-9
 
 
-def split_heads(states: tf.Tensor, heads: int) -> tf.Tensor:
-  """[batch, seq_len, heads * head_size] -> [batch, heads, seq_len, head_size], by a static last dimension."""
-  batch, length, size = sizes_of(states)
-  return tf.transpose(reshape(states, [batch, length, heads, size // heads]), [0, 2, 1, 3])
-
-
-def join_heads(states: tf.Tensor, size: int) -> tf.Tensor:
-  """[batch, heads, seq_len, head_size] -> [batch, seq_len, size], size = heads * head_size."""
-  states = tf.transpose(states, [0, 2, 1, 3])
-  return reshape(states, [*sizes_of(states)[:2], size])
-
-
 class TransformerBlock(tf.Module):
-  """Base of all blocks."""
+  """Base of all blocks.
+
+  Attributes:
+    joint: query, key and value as one product for weights that never change; None if the block has no such product.
+  """
+
+  joint: JointDense | None = None
 
   @classmethod
   def shared_table(cls, variables: Variables, config: EncoderConfig) -> tf.Module | None:
@@ -46,16 +39,20 @@ class TransformerBlock(tf.Module):
 class Block(TransformerBlock):
   """Transformer block: self-attention and two dense layers, each followed by a sum and a normalization."""
 
+  _has_joint = True
+
   def __init__(self, variables: Variables, path: str, config: EncoderConfig, number: int) -> None:
     """Makes the layers below a path; `number` counts blocks from 0."""
     super().__init__()
     size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
     paths = {layer: f"{path}/{name}" for layer, name in config.architecture.layers.items()}
-    self._heads, self._size = config.num_attention_heads, size
+    self._heads = config.num_attention_heads
     self._head_size = size // self._heads
     self.query = Dense(variables, paths["query"], size, size)
     self.key = Dense(variables, paths["key"], size, size)
     self.value = Dense(variables, paths["value"], size, size)
+    if self._has_joint:
+      self.joint = JointDense([self.query, self.key, self.value])
     self.attended = Dense(variables, paths["attended"], size, size)
     self.attended_norm = LayerNorm(variables, paths["attended_norm"], size, epsilon)
     self.inner = Dense(variables, paths["inner"], size, inner, config.hidden_act)
@@ -66,7 +63,7 @@ class Block(TransformerBlock):
     self,
     rows: tf.Tensor,
     read: RowLayout,
-    bias: tf.Tensor,
+    bias: tf.Tensor | None,
     dropout: Dropout,
     number: int,
     first_tokens: FirstTokens | None = None,
@@ -77,30 +74,39 @@ class Block(TransformerBlock):
     Args:
       rows: the hidden states, in the order of `read`.
       read: the positions of `rows`.
-      bias: summand of the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len].
+      bias: summand of the logits of attention, float32 [batch or 1, heads or 1, seq_len or 1, seq_len]; None for 0.
       dropout: its dropout.
       number: number of the block, from 0; all blocks of ALBERT are the same object.
       first_tokens: None for the states of all of `read`, else of first tokens alone.
       relative: table of the distances of two tokens, for architectures whose attention reads it.
     """
+    kept = read.keeps_kernels
     queries = rows
     written: RowLayout = read
     if first_tokens is not None:
       written = first_tokens
       queries = written.pack(read.unpack(rows))
-      bias = bias[:, :, :1]
-    query = split_heads(written.unpack(self.query(queries)), self._heads)
-    key = split_heads(read.unpack(self.key(rows)), self._heads)
-    value = split_heads(read.unpack(self.value(rows)), self._heads)
+      if bias is not None:
+        bias = bias[:, :, :1]
     if relative is not None:
       relative = dropout(relative, DISTANCES, number)
+    if self.joint is not None and (kept or self.joint.is_prepared):
+      query, key, value = read.split(self.joint(rows, kept), 3, self._heads)
+      if first_tokens is not None:
+        query = query[:, :, :1]
+    else:
+      (query,) = written.split(self.query(queries, kept), 1, self._heads)
+      (key,) = read.split(self.key(rows, kept), 1, self._heads)
+      (value,) = read.split(self.value(rows, kept), 1, self._heads)
     logits = self._logits(query, key, relative)
-    probabilities = tf.nn.softmax(logits + bias + _STABLE)
+    if bias is not None:
+      logits += bias
+    probabilities = tf.nn.softmax(logits + _STABLE)
     probabilities = dropout(probabilities, PROBABILITIES, number)
-    context = join_heads(tf.matmul(probabilities, value), self._size)
-    attended = dropout(self.attended(written.pack(context)), ATTENDED, number)
+    context = written.join(tf.matmul(probabilities, value))
+    attended = dropout(self.attended(context, kept), ATTENDED, number)
     attended = self.attended_norm(attended + queries)
-    outer = dropout(self.outer(self.inner(attended)), OUTER, number)
+    outer = dropout(self.outer(self.inner(attended, kept), kept), OUTER, number)
     return self.outer_norm(outer + attended)
 
   def _logits(self, query, key, relative):

@@ -9,9 +9,10 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from bert_flow_tf.encoder.transformer.blocks.bert import Block, split_heads
+from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.layers import LayerNorm, Variables, reshape, sizes_of
+from bert_flow_tf.encoder.transformer.distances import deberta_buckets
+from bert_flow_tf.encoder.transformer.layers import AllPositions, LayerNorm, Variables, reshape, sizes_of
 
 # Terms of the logits: of content and content, content and position, position and content.
 _TERMS = 3
@@ -26,8 +27,7 @@ class Distances(tf.Module):
     self._table = variables("encoder/rel_embeddings.weight", [2 * buckets, size])
     self._farthest = int(config.max_position_embeddings) - 1
     distances = np.arange(-self._farthest, self._farthest + 1)
-    bucket = _bucket(distances, buckets // 2, int(config.longest_distance))
-    self._rows = np.clip(bucket + buckets, 0, 2 * buckets - 1).astype(np.int32)
+    self._rows = deberta_buckets(distances, buckets, int(config.longest_distance)).astype(np.int32)
     self._norm = LayerNorm(variables, "encoder/LayerNorm", size, config.layer_norm_eps)
 
   def __call__(self, length: int | tf.Tensor) -> tf.Tensor:
@@ -36,17 +36,10 @@ class Distances(tf.Module):
     return self._norm(tf.gather(self._table, tf.gather(self._rows, distance + self._farthest)))
 
 
-def _bucket(distances, middle, longest):
-  """Returns the buckets of distances: a bucket each up to the middle, then wider with the logarithm."""
-  # NumPy's logarithm is used: TensorFlow's can be a bit larger, which gives the next bucket if the quotient is whole.
-  sizes = np.maximum(np.abs(distances), middle)
-  ratios = np.log(sizes / middle) / np.log((longest - 1) / middle)
-  far = np.ceil(ratios * (middle - 1)).astype(int) + middle
-  return np.where(sizes <= middle, distances, far * np.sign(distances))
-
-
 class DisentangledBlock(Block):
   """BERT's block, whose logits have two more terms: distances seen by the query, and distances seen by the key."""
+
+  _has_joint = False  # distances need the query and the key alone
 
   @classmethod
   def shared_table(cls, variables: Variables, config: EncoderConfig) -> Distances:
@@ -55,9 +48,8 @@ class DisentangledBlock(Block):
 
   def _logits(self, query, key, relative):
     """Returns the logits of attention; `relative` are embeddings of distances, [2 * seq_len - 1, size]."""
-    relative = relative[tf.newaxis]
-    position_key = split_heads(self.key(relative[0])[tf.newaxis], self._heads)
-    position_query = split_heads(self.query(relative[0])[tf.newaxis], self._heads)
+    (position_key,) = AllPositions().split(self.key(relative)[tf.newaxis], 1, self._heads)
+    (position_query,) = AllPositions().split(self.query(relative)[tf.newaxis], 1, self._heads)
     logits = tf.matmul(query, key, transpose_b=True)
     logits += _by_distance(tf.matmul(query, position_key, transpose_b=True))
     # Distances seen by a key have the opposite sign.

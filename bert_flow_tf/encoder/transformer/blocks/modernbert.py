@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.transformer.activations import activate
-from bert_flow_tf.encoder.transformer.blocks.bert import TransformerBlock, join_heads, split_heads
+from bert_flow_tf.encoder.transformer.blocks.bert import TransformerBlock
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import ATTENDED, OUTER, PROBABILITIES
 from bert_flow_tf.encoder.transformer.layers import (
@@ -36,7 +36,7 @@ class RotaryBlock(TransformerBlock):
     """Makes the layers below a path; `number` counts blocks from 0."""
     super().__init__()
     size, inner, epsilon = config.hidden_size, config.intermediate_size, config.layer_norm_eps
-    self._heads, self._size = config.num_attention_heads, size
+    self._heads = config.num_attention_heads
     self._head_size = size // self._heads
     self._activation = config.hidden_act
     is_global = number in config.global_blocks
@@ -59,7 +59,7 @@ class RotaryBlock(TransformerBlock):
     self,
     rows: tf.Tensor,
     read: RowLayout,
-    bias: tf.Tensor,
+    bias: tf.Tensor | None,
     dropout: Dropout,
     number: int,
     first_tokens: FirstTokens | None = None,
@@ -69,8 +69,7 @@ class RotaryBlock(TransformerBlock):
     normed = rows
     if self.attention_norm is not None:
       normed = self.attention_norm(rows)
-    states = [read.unpack(part) for part in tf.split(self.projected(normed), 3, axis=-1)]
-    query, key, value = (split_heads(part, self._heads) for part in states)
+    query, key, value = read.split(self.projected(normed, read.keeps_kernels), 3, self._heads)
     query, key = self._rotate(query), self._rotate(key)
     written: RowLayout = read
     if first_tokens is not None:
@@ -81,12 +80,14 @@ class RotaryBlock(TransformerBlock):
     def drop(probabilities):
       return dropout(probabilities, PROBABILITIES, number)
 
+    if bias is None:
+      bias = tf.zeros([1, 1, 1, tf.shape(key)[2]])
     query /= np.float32(np.sqrt(self._head_size))
-    context = join_heads(self._attend(query, key, value, bias, drop), self._size)
-    rows += dropout(self.attended(written.pack(context)), ATTENDED, number)
-    inputs, gates = tf.split(self.inner(self.norm(rows)), 2, axis=-1)
+    context = written.join(self._attend(query, key, value, bias, drop))
+    rows += dropout(self.attended(context, read.keeps_kernels), ATTENDED, number)
+    inputs, gates = tf.split(self.inner(self.norm(rows), read.keeps_kernels), 2, axis=-1)
     inner = dropout(activate(self._activation, inputs) * gates, OUTER, number)
-    return rows + self.outer(inner)
+    return rows + self.outer(inner, read.keeps_kernels)
 
   def _rotate(self, states):
     """Turns each pair of dimensions of states [batch, heads, seq_len, head_size] by an angle of the position."""

@@ -1,0 +1,45 @@
+"""Functions of TensorFlow's names on NumPy arrays, so that a pooling is one code, in a graph and without TensorFlow."""
+
+import types
+from typing import Any
+
+import numpy as np
+
+# Of `tf.math.l2_normalize`.
+_EPSILON = np.float32(1e-12)
+
+
+def functions_for(values: Any) -> Any:
+  """Returns what has the functions for values: `tensorflow`, or for a NumPy array those of NumPy under their names."""
+  if isinstance(values, np.ndarray):
+    return _ON_ARRAYS
+  import tensorflow as tf
+
+  return tf
+
+
+def _divide_no_nan(dividend, divisor):
+  return np.divide(dividend, divisor, out=np.zeros_like(dividend), where=divisor != 0)
+
+
+def _l2_normalize(rows, axis):
+  squares = np.sum(np.square(rows), axis=axis, keepdims=True)
+  return rows / np.sqrt(np.maximum(squares, _EPSILON))
+
+
+_ON_ARRAYS = types.SimpleNamespace(
+  float32=types.SimpleNamespace(as_numpy_dtype=np.float32, min=np.finfo(np.float32).min),
+  cast=lambda array, dtype: array.astype(dtype.as_numpy_dtype, copy=False),
+  constant=np.asarray,
+  gather=lambda table, rows: table[rows],
+  expand_dims=np.expand_dims,
+  where=np.where,
+  concat=np.concatenate,
+  add_n=sum,
+  matmul=np.matmul,
+  norm=np.linalg.norm,
+  reduce_sum=np.sum,
+  reduce_max=np.max,
+  reduce_any=np.any,
+  math=types.SimpleNamespace(divide_no_nan=_divide_no_nan, l2_normalize=_l2_normalize),
+)
