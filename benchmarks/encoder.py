@@ -26,18 +26,19 @@ from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import ENGINES, OPENVINO
 from bert_flow_tf.encoder.text.folder import FolderTokenizer, load_tokenizer
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.number_formats import FLOAT32, INT8
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 from bert_flow_tf.io.cpus import usable_cpus
 
 OURS = "ours"
-_FLOAT32, _BFLOAT16 = "float32", "bfloat16"
+_BFLOAT16 = "bfloat16"
 # {precision: the others that take turns with ours}
 OTHERS = {
-  _FLOAT32: ("sentence-transformers", "ONNX Runtime", "OpenVINO"),
+  FLOAT32: ("sentence-transformers", "ONNX Runtime", "OpenVINO"),
   _BFLOAT16: ("OpenVINO, bfloat16",),
   INT8: ("ONNX Runtime, int8", "OpenVINO, int8"),
 }
@@ -89,7 +90,7 @@ _SINGLE = 48
 
 def _name(engine: str, precision: str) -> str:
   """Returns the name of a method; float32 is not named."""
-  return engine if precision == _FLOAT32 else f"{engine}, {precision}"
+  return engine if precision == FLOAT32 else f"{engine}, {precision}"
 
 
 def _engines() -> list[str]:
@@ -179,7 +180,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     folder = pathlib.Path(parent) / "random"
     write_random_encoder(folder, benchmark.encoder.folder, settings.architecture)
     with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
-      precisions = list(dict.fromkeys([_FLOAT32, embedding.precision]))
+      precisions = list(dict.fromkeys([FLOAT32, embedding.precision]))
       if embedding.precision == INT8:
         precisions.insert(1, _BFLOAT16)
       for engine in _engines():

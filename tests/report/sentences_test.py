@@ -104,7 +104,9 @@ def test_an_interval_of_few_pairs_is_no_verdict():
   )
   result = dataclasses.replace(result, gains={"test": gains}, gains_over_match={"test": over})
   line = sentences.comparisons(result)[-1]
-  assert line.startswith("3 pairs of test cannot tell whether the flow and sn are better than the string match or worse")
+  assert line.startswith(
+    "3 pairs of test cannot tell whether the flow and sn are better than the string match or worse"
+  )
   assert line.endswith(": an interval of fewer than 8 pairs says nothing; score more pairs")
   assert not sentences.warnings(result)
 
