@@ -1,12 +1,17 @@
 """Sentences per second of the encoder (`benchmarks/run.py --benchmark=encoder`).
 
-`SentenceEncoder.encode`, sentence-transformers on PyTorch and ONNX Runtime take turns: same weights, same distinct
-sentences, same batch size and number of threads, float32, sorted by length; another --precision is one more of ours,
-and int8 two more of the others, ONNX Runtime's and OpenVINO's. Ours splits a batch into steps that suit a CPU's cache,
+`SentenceEncoder.encode`, with TensorFlow and with OpenVINO, sentence-transformers on PyTorch, ONNX Runtime and OpenVINO
+take turns: same weights, same distinct sentences, same batch size and number of threads, float32, sorted by length;
+--precision=bfloat16 adds those of bfloat16, and int8 those of bfloat16 and int8. Each embeds all sentences in batches,
+and the first ones one at a time, as queries come. Ours splits a batch into steps that suit a CPU's cache,
 as for every user; with a small batch size the others take steps of the same size. The others run in a process of their
 own (`worker.py`), with a Python that has them installed. Figures are logged as they come.
 """
 
+import functools
+import importlib.metadata
+import importlib.util
+import itertools
 import pathlib
 import tempfile
 from typing import Any
@@ -16,20 +21,27 @@ import tensorflow as tf
 from absl import logging
 
 from benchmarks import measure
+from benchmarks.worker import single_seconds
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
+from bert_flow_tf.encoder.settings import ENGINES, OPENVINO
 from bert_flow_tf.encoder.text.folder import FolderTokenizer, load_tokenizer
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.number_formats import FLOAT32, INT8
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 from bert_flow_tf.io.cpus import usable_cpus
 
-OURS, OTHERS = "ours", ("sentence-transformers", "ONNX Runtime")
-# Others that take turns with ours in int8.
-_INT8_OTHERS = ("ONNX Runtime, int8", "OpenVINO, int8")
+OURS = "ours"
+_BFLOAT16 = "bfloat16"
+# {precision: the others that take turns with ours}
+OTHERS = {
+  FLOAT32: ("sentence-transformers", "ONNX Runtime", "OpenVINO"),
+  _BFLOAT16: ("OpenVINO, bfloat16",),
+  INT8: ("ONNX Runtime, int8", "OpenVINO, int8"),
+}
 MATRIX_RATE = "matrix rate"
 # BERT-base and BERT-large (Devlin et al. 2019, section 3), a BERT of all-MiniLM-L6-v2's shape, and ModernBERT-base
 # (Warner et al. 2024, table 4).
@@ -72,6 +84,18 @@ SHAPES = {
 _MATRIX, _GPU_MATRIX = 1536, 8192
 # Sentences that ours embeds before the first round, which loads and traces.
 _WARM_UP = 16
+# Sentences that each embeds one at a time in a round.
+_SINGLE = 48
+
+
+def _name(engine: str, precision: str) -> str:
+  """Returns the name of a method; float32 is not named."""
+  return engine if precision == FLOAT32 else f"{engine}, {precision}"
+
+
+def _engines() -> list[str]:
+  """Returns our engines, of which OpenVINO is optional."""
+  return [engine for engine in ENGINES if importlib.util.find_spec(engine)]
 
 
 def matrix_rate() -> float:
@@ -135,22 +159,34 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
     methods[name], versions[name] = timed, version
 
-  def add_ours(name, folder, **precision):
-    encoder = SentenceEncoder.from_pretrained(str(folder), **precision)
-    encoder.encode(sentences[:_WARM_UP], **arguments)
-    embed = lambda: measure.cost(lambda: encoder.encode(sentences, **arguments))  # noqa: E731
-    add(name, f"TensorFlow {tf.__version__}", embed)
+  def add_ours(folder, precision, engine):
+    encoder = SentenceEncoder.from_pretrained(str(folder), precision=precision, engine=engine)
+    encode = functools.partial(encoder.encode, **arguments)
+    encode(sentences[:_WARM_UP])
+    encode(sentences[:1])
+
+    def embed():
+      cost, rows = measure.cost(lambda: encode(sentences))
+      cost["single_seconds"] = single_seconds(encode, sentences[:_SINGLE])
+      return cost, rows
+
+    name = _name(OURS, precision)
+    if engine == OPENVINO:
+      name = _name(f"{OURS}, engine {engine}", precision)
+    add(name, f"{engine} {importlib.metadata.version(engine)}", embed)
     return encoder
 
   with tempfile.TemporaryDirectory(prefix="bert_flow_benchmark_") as parent:
     folder = pathlib.Path(parent) / "random"
     write_random_encoder(folder, benchmark.encoder.folder, settings.architecture)
     with measure.Worker(benchmark.other_python, folder, sentences, length) as worker:
-      encoder = add_ours(OURS, folder)
-      others = OTHERS
+      precisions = list(dict.fromkeys([FLOAT32, embedding.precision]))
       if embedding.precision == INT8:
-        others += _INT8_OTHERS
-      for engine in others:
+        precisions.insert(1, _BFLOAT16)
+      for engine in _engines():
+        for precision in precisions:
+          encoder = add_ours(folder, precision, engine)
+      for engine in itertools.chain.from_iterable(OTHERS[precision] for precision in precisions if precision in OTHERS):
         answer = worker.ask(engine, batch_size)  # loads and exports
         if "skipped" in answer:
           skipped[engine] = answer["skipped"]
@@ -158,19 +194,18 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
           continue
 
         def of_worker(engine=engine):
-          return worker.ask(engine, batch_size, folder / "other.npy"), np.load(folder / "other.npy")
+          answer = worker.ask(engine, batch_size, folder / "other.npy", _SINGLE)
+          return answer, np.load(folder / "other.npy")
 
         add(engine, answer["version"], of_worker)
-      if embedding.precision != "float32":
-        add_ours(f"{OURS}, {embedding.precision}", folder, precision=embedding.precision)
       rounds = measure.in_turns(methods, settings.repeats)
   # What follows from the rounds and the sentences' lengths in tokens.
   lengths = [len(ids) for ids in encoder.tokenizer(sentences, length)]
   flops = sum(number * flops_per_token(encoder.bert.config, number) for number in lengths)
   rates, count = rounds.pop(MATRIX_RATE), len(sentences)
-  seconds, cpu_seconds, peak_bytes = (
+  seconds, cpu_seconds, peak_bytes, single = (
     {name: [cost[key] for cost in costs] for name, costs in rounds.items()}
-    for key in ("seconds", "cpu_seconds", "peak_bytes")
+    for key in ("seconds", "cpu_seconds", "peak_bytes", "single_seconds")
   )
   shares = [flops / wall / rate for wall, rate in zip(seconds[OURS], rates, strict=True)]
   result = {
@@ -185,6 +220,7 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     "peak_bytes": {name: max(costs) for name, costs in peak_bytes.items()},
     "sentences_per_second": {name: count / measure.median(costs) for name, costs in seconds.items()},
     "ours_over": {name: measure.median_ratio(costs, seconds[OURS]) for name, costs in seconds.items()},
+    "single_milliseconds": {name: 1000 * measure.median(costs) for name, costs in single.items()},
     "largest_difference": {name: float(np.abs(rows - embeddings[OURS]).max()) for name, rows in embeddings.items()},
     "flops_per_sentence": flops / count,
     "matrix_flops_per_second": measure.median(rates),
@@ -200,11 +236,14 @@ def to_markdown(result: dict[str, Any]) -> str:
     ratio, difference = result["ours_over"][name], result["largest_difference"][name]
     cpu, memory = result["cpu_seconds_per_sentence"][name], result["peak_bytes"][name] / 1e9
     version = f"{name} ({result['versions'][name]})"
-    rows.append([version, f"{rate:.3g}", f"{ratio:.2f}", f"{cpu:.3g}", f"{memory:.2f}", f"{difference:.1e}"])
+    single = result["single_milliseconds"][name]
+    cells = [f"{rate:.4g}", f"{ratio:.2f}", f"{single:.3g}", f"{cpu:.3g}", f"{memory:.2f}", f"{difference:.1e}"]
+    rows.append([version, *cells])
   header = [
     "",
     "sentences/s",
     "ours / this",
+    "ms, one sentence",
     "CPU s per sentence",
     "peak memory of the process, GB",
     "largest difference",

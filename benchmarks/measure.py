@@ -117,9 +117,9 @@ class Worker(contextlib.AbstractContextManager):
   def __exit__(self, *unused):
     self._process.communicate()
 
-  def ask(self, engine: str, batch_size: int, save: pathlib.Path | None = None) -> dict[str, Any]:
-    """Lets an engine embed all sentences; returns the worker's answer."""
-    command = {"engine": engine, "batch_size": batch_size, "save": save and str(save)}
+  def ask(self, engine: str, batch_size: int, save: pathlib.Path | None = None, single: int = 0) -> dict[str, Any]:
+    """Lets an engine embed all sentences, then the first `single` ones one by one; returns the worker's answer."""
+    command = {"engine": engine, "batch_size": batch_size, "save": save and str(save), "single": single}
     try:
       self._process.stdin.write(json.dumps(command) + "\n")
       self._process.stdin.flush()

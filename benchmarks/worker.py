@@ -1,19 +1,22 @@
 """Process that measures other programs for `benchmarks/run.py`, parts encoder, static and duplicates.
 
 Started by the path of this file with any Python that has them (argument `other_python`); it imports nothing of this
-package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null},
-and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ..., "peak_bytes": ..., "version": ...} or
-{"skipped": reason}.
+package. It reads one command per line of its standard input, {"engine": ..., "batch_size": ..., "save": file or null,
+"single": number of sentences}, and answers each with one line of JSON: {"seconds": ..., "cpu_seconds": ...,
+"peak_bytes": ..., "single_seconds": ..., "version": ...} or {"skipped": reason}. `single_seconds`: the median for one
+sentence at a time.
 
 Arguments: folder of a Hugging Face BERT, for model2vec of rows.npy and tokenizer.json, or for semhash of vectors.npy,
 with sentences.json, a list; max_seq_length; number of threads.
 """
 
 import contextlib
+import functools
 import json
 import pathlib
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,32 +103,54 @@ class OnnxRuntimeInt8(OnnxRuntime):
     return quantized
 
 
-class OpenVinoInt8(OnnxRuntime):
-  """OpenVINO with kernels and activations of 8 bits, whose ranges are found by sentences."""
+class OpenVino(OnnxRuntime):
+  """The ONNX model in OpenVINO, in float32."""
+
+  precision = "f32"
 
   def __init__(self, folder: str, max_seq_length: int, threads: int) -> None:
-    import nncf
     import openvino
     import torch
     import transformers
 
-    self.version = f"openvino {openvino.__version__.split('-')[0]}, nncf {nncf.__version__}"
+    self.version = f"openvino {openvino.__version__.split('-')[0]}"
     self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     self.max_seq_length = max_seq_length
     core = openvino.Core()
-    core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads})
-    sentences = json.loads(pathlib.Path(folder, "sentences.json").read_text(encoding="utf-8"))
-    examples = []
-    for sentence in sentences[:_CALIBRATION_SENTENCES]:
-      ids = self.tokenizer(sentence, truncation=True, max_length=max_seq_length)["input_ids"]
-      examples.append({"ids": np.array([ids], np.int64), "mask": np.ones([1, len(ids)], np.int64)})
-    model = core.read_model(_exported(torch, transformers, folder))
-    options = {"model_type": nncf.ModelType.TRANSFORMER, "subset_size": _CALIBRATION_SENTENCES}
-    self.model = core.compile_model(nncf.quantize(model, nncf.Dataset(examples), **options), "CPU")
+    model = self.converted(core.read_model(_exported(torch, transformers, folder)), folder)
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    self.model = core.compile_model(model, "CPU", options | {"INFERENCE_PRECISION_HINT": self.precision})
+
+  def converted(self, model: Any, folder: str) -> Any:
+    """Returns the model that is computed, made of the exported one."""
+    return model
 
   def compute(self, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """ids and mask int64 [batch, seq_len] -> embeddings float32 [batch, dim]."""
     return self.model({"ids": ids, "mask": mask})[0]
+
+
+class OpenVinoBfloat16(OpenVino):
+  """OpenVINO in bfloat16."""
+
+  precision = "bf16"
+
+
+class OpenVinoInt8(OpenVino):
+  """OpenVINO with kernels and activations of 8 bits, whose ranges are found by sentences."""
+
+  def converted(self, model: Any, folder: str) -> Any:
+    """Returns the quantized model."""
+    import nncf
+
+    self.version += f", nncf {nncf.__version__}"
+    sentences = json.loads(pathlib.Path(folder, "sentences.json").read_text(encoding="utf-8"))
+    examples = []
+    for sentence in sentences[:_CALIBRATION_SENTENCES]:
+      ids = self.tokenizer(sentence, truncation=True, max_length=self.max_seq_length)["input_ids"]
+      examples.append({"ids": np.array([ids], np.int64), "mask": np.ones([1, len(ids)], np.int64)})
+    options = {"model_type": nncf.ModelType.TRANSFORMER, "subset_size": _CALIBRATION_SENTENCES}
+    return nncf.quantize(model, nncf.Dataset(examples), **options)
 
 
 class Model2Vec:
@@ -214,6 +239,16 @@ def _export(torch, transformers, folder, file):
   )
 
 
+def single_seconds(encode: Callable, sentences: Sequence[str]) -> float:
+  """Returns the median of the wall seconds of `encode([sentence])`; NaN without sentences."""
+  seconds = []
+  for sentence in sentences:
+    start = time.perf_counter()
+    encode([sentence])
+    seconds.append(time.perf_counter() - start)
+  return float(np.median(seconds)) if seconds else float("nan")
+
+
 def reset_peak() -> None:
   """Lets Linux measure the peak resident memory of this process from now on."""
   with contextlib.suppress(OSError):  # another system
@@ -233,6 +268,8 @@ ENGINES = {
   "sentence-transformers": SentenceTransformers,
   "ONNX Runtime": OnnxRuntime,
   "ONNX Runtime, int8": OnnxRuntimeInt8,
+  "OpenVINO": OpenVino,
+  "OpenVINO, bfloat16": OpenVinoBfloat16,
   "OpenVINO, int8": OpenVinoInt8,
   "model2vec": Model2Vec,
   "semhash": SemHash,
@@ -256,6 +293,8 @@ def main(folder: str, max_seq_length: str, threads: str) -> None:
       answer = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
       answer["peak_bytes"] = peak_bytes()
       answer["version"] = engines[name].version
+      encode = functools.partial(engines[name].encode, batch_size=1)
+      answer["single_seconds"] = single_seconds(encode, sentences[: command.get("single", 0)])
       if command.get("save"):
         np.save(command["save"], embeddings)
     except ImportError as error:
