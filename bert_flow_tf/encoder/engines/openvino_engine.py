@@ -4,6 +4,7 @@ A model is built of OpenVINO's operations, in less than a second, without a conv
 Two models compute the same states: one of batches with padding, one of batches without, a single sentence above all.
 """
 
+import functools
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -64,15 +65,12 @@ class OpenVinoEngine:
     """
     check_openvino()
     # Here, and not above: they import OpenVINO.
-    import openvino
-
     from bert_flow_tf.encoder.engines import openvino_layers, openvino_model
 
     self._layers, self._model = openvino_layers, openvino_model
     self._config, self._read, self._has_pooler = config, read, has_pooler
     self._is_int8 = precision == INT8
-    self._core = openvino.Core()
-    self._settings = _settings_of(self._core, precision)
+    self._settings = _settings_of(precision)
     self._requests: dict[Any, Any] = {}
     self._arrays: dict[str, Any] = {}  # which the models need, too
     self._largest: dict[Any, dict[str, np.ndarray]] = {}
@@ -155,7 +153,7 @@ class OpenVinoEngine:
     watched = form._replace(blocks=blocks, first_token=False, packed=False, by_windows=False)
     if watched not in self._largest:
       graph = self._layers.LayerGraph(self._config, self._read, {}, None, watches=True)
-      request = self._compile(self._model.build_model(graph, watched), _settings_of(self._core, FLOAT32))
+      request = self._compile(self._model.build_model(graph, watched), _settings_of(FLOAT32))
       ids = random_ids(self._config)
       values = self._inputs(ids, np.full(len(ids), ids.shape[1]), packed=False)
       request.infer({name: values[name] for name in graph.inputs})
@@ -165,7 +163,7 @@ class OpenVinoEngine:
 
   def _compile(self, model, settings):
     """Returns what runs a model on the CPU."""
-    return self._core.compile_model(model, "CPU", settings).create_infer_request()
+    return _core().compile_model(model, "CPU", settings).create_infer_request()
 
 
 def check_openvino() -> None:
@@ -183,7 +181,17 @@ def check_openvino() -> None:
     raise ConfigError(f"engine={_OPENVINO}: {found}", argument="engine")
 
 
-def _settings_of(core: Any, precision: str) -> dict[str, Any]:
+@functools.cache
+def _core() -> Any:
+  """Returns OpenVINO's core, one for the process."""
+  # A core replaces the thread's stack for signals. Of two that are deleted, the first one's can stay in use although it
+  # is gone: the next signal, as of Ctrl-C, ends the process (OpenVINO 2026.4).
+  import openvino
+
+  return openvino.Core()
+
+
+def _settings_of(precision: str) -> dict[str, Any]:
   """Returns OpenVINO's settings for a precision."""
   settings: dict[str, Any] = {
     "PERFORMANCE_HINT": "LATENCY",
@@ -195,7 +203,7 @@ def _settings_of(core: Any, precision: str) -> dict[str, Any]:
     settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = _GROUP
   elif precision != FLOAT32:
     hint, ability = _HALVES[precision]
-    if ability in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+    if ability in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
       settings["INFERENCE_PRECISION_HINT"] = hint
     else:
       logging.warning("precision=%s: OpenVINO has no products of it for this CPU; float32 is computed", precision)

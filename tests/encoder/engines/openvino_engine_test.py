@@ -1,7 +1,9 @@
 """Tests of hidden states by OpenVINO: equal to TensorFlow's of every architecture; batches, precisions, rejections."""
 
 import concurrent.futures
+import gc
 import os
+import signal
 import sys
 
 import numpy as np
@@ -311,3 +313,19 @@ def test_rejections(bert, monkeypatch):
   monkeypatch.setitem(sys.modules, "openvino", None)
   with rejected(ConfigError, "engine", match=r"^engine=openvino: needs .*pip install 'bert-flow-tf\[openvino\]'"):
     check_openvino()
+
+
+def test_a_signal_after_engines_are_gone():
+  model = make_model("bert", SIZES)
+  engines = [make_engine(model) for _ in range(2)]
+  for engine in engines:
+    engine([random_texts([3])[0]], blocks=[1])
+  del engine
+  while engines:
+    del engines[0]  # the first one first
+    gc.collect()
+  received = []
+  earlier = signal.signal(signal.SIGUSR1, lambda *unused: received.append(True))
+  signal.raise_signal(signal.SIGUSR1)  # it would end the process
+  signal.signal(signal.SIGUSR1, earlier)
+  assert received
