@@ -17,7 +17,7 @@ RealDiv Relu Reshape ResourceGather RestoreV2 Rsqrt SaveV2 ScatterNd Select Sele
 Size Slice Softmax Softplus Split SplitV Sqrt Square SquaredDifference StatefulPartitionedCall StatelessWhile
 StaticRegexFullMatch StaticRegexReplace StopGradient StridedSlice StringFormat StringJoin StringLength StringLower
 StringSplitV2 Sub Substr Sum Tanh TensorListConcatV2 TensorListReserve TensorListSetItem Transpose UnicodeTranscode
-VarHandleOp VarIsInitializedOp Where While ZerosLike
+Unpack VarHandleOp VarIsInitializedOp Where While ZerosLike
 """
 # Operations of TF Text; in 2.12.1.
 _TEXT_OPS = ("FastWordpieceTokenizeWithOffsets", "NormalizeUTF8")
