@@ -17,7 +17,7 @@ import sys
 import pytest
 
 from tests.pages import check_output, commands, read_blocks
-from tests.testing import REPO, SHARED, reserved_ports
+from tests.testing import REPO, SHARED, is_openvino_limited, reserved_ports
 
 # (pattern of pages' names, pattern of a command or Python block, why it is not run)
 NOT_RUN = (
@@ -229,12 +229,13 @@ class Reader:
 
 # Packages of docs/other_programs.md and docs/flow.md, none of which this package needs.
 _PROGRAMS = ("bertopic", "keybert", "langchain_core", "llama_index", "haystack", "chromadb", "qdrant_client", "lancedb")
-_PROGRAMS += ("duckdb", "txtai", "openvino", "ai_edge_litert", "keras_hub")
+_PROGRAMS += ("duckdb", "txtai", "ai_edge_litert", "keras_hub")
 
 
 def _missing(text):
   """Returns the needs of a command or code that this machine lacks."""
-  needs = {str(SHARED): SHARED.exists(), "curl ": shutil.which("curl") is not None}
+  has_openvino = importlib.util.find_spec("openvino") is not None and not is_openvino_limited()
+  needs = {str(SHARED): SHARED.exists(), "curl ": shutil.which("curl") is not None, "openvino": has_openvino}
   missing = [name for name, available in needs.items() if name in text and not available]
   for package in _PROGRAMS:
     if re.search(rf"^(from|import) {package}\b", text, re.MULTILINE) and not importlib.util.find_spec(package):

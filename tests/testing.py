@@ -58,6 +58,19 @@ def hub_folder(cache, name="someone/tiny", revision="v1"):
   return folder / "snapshots" / commit
 
 
+def openvino_or_skip():
+  """Returns the module openvino; skips the module of tests where engine=openvino is not possible."""
+  openvino = pytest.importorskip("openvino", reason="openvino is not installed: it is the extra openvino")
+  if is_openvino_limited():
+    pytest.skip("a limit of oneDNN's instructions is set, with which OpenVINO fails", allow_module_level=True)
+  return openvino
+
+
+def is_openvino_limited():
+  """Returns whether a variable limits oneDNN's instructions."""
+  return any(os.environ.get(name) for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"))
+
+
 def tf_bert():
   """Returns the module transformers; skips the calling test where it has no TFBertModel."""
   import transformers

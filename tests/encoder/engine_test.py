@@ -20,9 +20,9 @@ from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
-from tests.testing import golden_encoder, rejected
+from tests.testing import golden_encoder, openvino_or_skip, rejected
 
-pytest.importorskip("openvino")
+openvino_or_skip()
 
 TEXTS = ["a dog", "a cat b", "dogs . cats a b mask", "", "b b b b b b b a", "dog"]
 ALL_POOLINGS = ("avg-first-last", "cls", "cls-token", "max", "concat-top-2", "avg-top-2", "mix", "word-rows")

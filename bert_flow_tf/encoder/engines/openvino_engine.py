@@ -5,6 +5,7 @@ Two models compute the same states: one of batches with padding, one of batches 
 """
 
 import functools
+import os
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from bert_flow_tf.io.cpus import usable_cpus
 _OPENVINO = "openvino"
 # The versions that setup.py allows: the first, and the first that is too new.
 _FIRST, _END = (2026, 2), (2027, 0)
+# Variables that limit oneDNN's instructions, and values without a limit.
+_LIMITS, _NO_LIMIT = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"), ("", "ALL", "DEFAULT")
 # {precision: its name in OpenVINO's settings, and among the abilities of a CPU}
 _HALVES = {"bfloat16": ("bf16", "BF16"), "float16": ("f16", "FP16")}
 # A text of more windows than this is computed window by window, as in `transformer/blocks/modernbert`.
@@ -167,7 +170,7 @@ class OpenVinoEngine:
 
 
 def check_openvino() -> None:
-  """Raises a ConfigError unless OpenVINO is installed, in a version that works."""
+  """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions."""
   try:
     import openvino
   except ImportError as error:
@@ -179,6 +182,12 @@ def check_openvino() -> None:
     expected = f"expected {'.'.join(map(str, _FIRST))} or later, below {_END[0]}"
     found = f"OpenVINO {version.split('-')[0]} is installed, {expected}: {install_command(_OPENVINO)}"
     raise ConfigError(f"engine={_OPENVINO}: {found}", argument="engine")
+  # A part of OpenVINO obeys the limit and another part does not: it fails, or ends the process.
+  for variable in _LIMITS:
+    limit = os.environ.get(variable, "")
+    if limit.upper() not in _NO_LIMIT:
+      mend = f"OpenVINO fails with it; unset {variable}, or use engine=tensorflow"
+      raise ConfigError(f"engine={_OPENVINO}: {variable}={limit} limits the CPU's instructions; {mend}", "engine")
 
 
 @functools.cache

@@ -19,9 +19,9 @@ from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.transformer import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import random_transformer
 from bert_flow_tf.errors import ConfigError
-from tests.testing import finished_python, golden_encoder, rejected
+from tests.testing import finished_python, golden_encoder, openvino_or_skip, rejected
 
-openvino = pytest.importorskip("openvino", reason="openvino is not installed: it is the extra openvino")
+openvino = openvino_or_skip()
 
 VOCABULARY = 90
 SIZES = {
@@ -305,6 +305,12 @@ def test_rejections(bert, monkeypatch):
   with monkeypatch.context() as patched:
     patched.setattr(openvino, "__version__", "2025.4.0-20398-8fdad55727d-releases/2025/4")
     with rejected(ConfigError, "engine", match=r"^engine=openvino: OpenVINO 2025.4.0 is .*2026.2.*\[openvino\]"):
+      check_openvino()
+    patched.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
+    patched.setattr(openvino, "__version__", "2026.4.1-1")
+    with rejected(
+      ConfigError, "engine", match="^engine=openvino: ONEDNN_MAX_CPU_ISA=avx2 .*unset ONEDNN_MAX"
+    ):
       check_openvino()
     patched.setattr(openvino, "__version__", "2027.0.0-1")
     with rejected(ConfigError, "engine", match="below 2027"):
