@@ -308,9 +308,7 @@ def test_rejections(bert, monkeypatch):
       check_openvino()
     patched.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
     patched.setattr(openvino, "__version__", "2026.4.1-1")
-    with rejected(
-      ConfigError, "engine", match="^engine=openvino: ONEDNN_MAX_CPU_ISA=avx2 .*unset ONEDNN_MAX"
-    ):
+    with rejected(ConfigError, "engine", match="^engine=openvino: ONEDNN_MAX_CPU_ISA=avx2 .*unset ONEDNN_MAX"):
       check_openvino()
     patched.setattr(openvino, "__version__", "2027.0.0-1")
     with rejected(ConfigError, "engine", match="below 2027"):
