@@ -136,7 +136,7 @@ class EncoderSettings(Settings):
   )
   engine: str = setting(
     TENSORFLOW,
-    "Program that computes a transformer: tensorflow, or openvino, which is faster on x86 CPUs and has the same "
+    "Program that computes a transformer: tensorflow, or openvino, which may be faster on CPUs and has the same "
     "embeddings in float32 (pip install 'bert-flow-tf[openvino]').",
     part=LOADING,
     choices=ENGINES,
