@@ -47,7 +47,7 @@ from bert_flow_tf.encoder.identity import (
 from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
-from bert_flow_tf.encoder.settings import reject_openvino
+from bert_flow_tf.encoder.settings import NO_GRADIENTS, reject_openvino
 from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
@@ -745,7 +745,7 @@ class SentenceModel:
       ConfigError: `trainable` of an encoder with engine=openvino.
     """
     if trainable:
-      reject_openvino(self.encoder.engine, "it has no gradients, which a training needs")
+      reject_openvino(self.encoder.engine, NO_GRADIENTS)
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
     with tf.init_scope():
       encoder = self.encoder_graph()

@@ -23,6 +23,7 @@ from bert_flow_tf.encoder.loading import load_encoder, read_encoder
 from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import (
+  NO_GRADIENTS,
   OPENVINO,
   STATIC_MAX_SEQ_LENGTH,
   TENSORFLOW,
@@ -400,7 +401,7 @@ class SentenceEncoder(TextEncoder):
 
   def _check_trains(self):
     """Raises ConfigError if the engine cannot train."""
-    reject_openvino(self.engine, "it has no gradients, which a training needs")
+    reject_openvino(self.engine, NO_GRADIENTS)
 
   def embed_batch(
     self,

@@ -29,6 +29,8 @@ STATIC_TOKEN_WEIGHTS = "idf"
 NAME, LOADING, POOLING, COMPUTING = "name", "loading", "pooling", "computing"
 # What computes the hidden states of a transformer.
 TENSORFLOW, OPENVINO = ENGINES = ("tensorflow", "openvino")
+# Reason why OpenVINO does not train.
+NO_GRADIENTS = "it has no gradients, which a training needs"
 
 
 class Role(enum.Enum):

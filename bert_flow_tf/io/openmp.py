@@ -12,7 +12,7 @@ def sleeping_threads() -> Iterator[None]:
   """Lets OpenMP's threads sleep while they wait, if it is loaded within; a given OMP_WAIT_POLICY is kept.
 
   By default, threads that wait for one that has no CPU keep theirs busy: beside two other processes on two cores,
-  near-duplicates of 10,000 rows by FAISS took 13 times the CPU seconds, and 20 times the time. OpenMP reads its
+  near-duplicates of 10,000 rows by FAISS took 7 times the CPU seconds, and 5 times the time. OpenMP reads its
   settings when it is loaded, by the first package that has it. This may be TensorFlow: Keras imports scikit-learn,
   whose copy is also FAISS's.
   """

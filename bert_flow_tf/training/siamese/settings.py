@@ -5,7 +5,16 @@ import pathlib
 from typing import Any
 
 from bert_flow_tf.encoder.pooling import ALLOWED as ALLOWED_POOLINGS
-from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING, TENSORFLOW, EncoderSettings, Role, reject_openvino
+from bert_flow_tf.encoder.settings import (
+  LOADING,
+  NAME,
+  NO_GRADIENTS,
+  POOLING,
+  TENSORFLOW,
+  EncoderSettings,
+  Role,
+  reject_openvino,
+)
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import check_positive, setting
@@ -120,7 +129,7 @@ class SiameseSettings(FlowSettings):
       )
     if not self.frozen:
       reject_int8(precision, "it has no gradients")
-      reject_openvino(engine, "it has no gradients, which a training needs")
+      reject_openvino(engine, NO_GRADIENTS)
     if self.as_published:
       reject_openvino(engine, "each step of as_published embeds with dropout")
     trains_on_dev = "dev" in (self.train_splits or ()) and not self.as_published
