@@ -261,7 +261,9 @@ def _check_settings(settings: EncoderSettings, source: Source) -> None:
   """Raises ConfigError for a setting without a use for these files."""
   useless = {"saved_model_output": "is no SavedModel"}
   if source.kind is STATIC:
-    useless |= dict.fromkeys(("precision", "engine", "hidden_act"), "has no transformer that could use it")
+    _, full = split_name(source.name)
+    reason = f"has no transformer that could use it, as {full} has"
+    useless |= dict.fromkeys(("precision", "engine", "hidden_act"), reason)
   if source.checkpoint is None:
     useless["bert_config_file"] = "is no checkpoint that it could belong to"
     if not is_preset(source.files):

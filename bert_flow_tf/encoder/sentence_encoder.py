@@ -16,7 +16,7 @@ from absl import logging
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
-from bert_flow_tf.encoder.engines.openvino_engine import OpenVinoEngine, States
+from bert_flow_tf.encoder.engines.openvino_engine import OpenVinoEngine, States, computes_in
 from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.loading import load_encoder, read_encoder
@@ -276,6 +276,8 @@ class SentenceEncoder(TextEncoder):
     settings = super()._cache_settings(pooling, max_seq_length)
     if self.precision == INT8 and self.engine == TENSORFLOW:  # the CPU decides it
       settings["largest_of_kernels"] = largest_of_kernels()
+    if self.engine == OPENVINO and not computes_in(self.precision):
+      settings["computes_in"] = "float32"
     return settings
 
   def count_params(self) -> int:

@@ -4,11 +4,13 @@ A model is built of OpenVINO's operations, in less than a second, without a conv
 Two models compute the same states: one of batches with padding, one of batches without, a single sentence above all.
 """
 
+import contextlib
 import functools
 import os
 import re
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +174,8 @@ class OpenVinoEngine:
 def check_openvino() -> None:
   """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions."""
   try:
-    import openvino
+    with _without_telemetry():
+      import openvino
   except ImportError as error:
     needed = f"needs OpenVINO, which cannot be imported ({one_line(error)}): {install_command(_OPENVINO)}"
     raise ConfigError(f"engine={_OPENVINO}: {needed}", argument="engine") from error
@@ -190,6 +193,20 @@ def check_openvino() -> None:
       raise ConfigError(f"engine={_OPENVINO}: {variable}={limit} limits the CPU's instructions; {mend}", "engine")
 
 
+@contextlib.contextmanager
+def _without_telemetry() -> Iterator[None]:
+  """Lets OpenVINO's import, which reports to Intel through Google Analytics, work as where its telemetry is missing."""
+  name = "openvino_telemetry"
+  loaded = name in sys.modules
+  if not loaded:
+    sys.modules[name] = None  # type: ignore[assignment] # an import of it is an ImportError
+  try:
+    yield
+  finally:
+    if not loaded:
+      del sys.modules[name]
+
+
 @functools.cache
 def _core() -> Any:
   """Returns OpenVINO's core, one for the process."""
@@ -204,16 +221,30 @@ def _settings_of(precision: str) -> dict[str, Any]:
   """Returns OpenVINO's settings for a precision."""
   settings: dict[str, Any] = {
     "PERFORMANCE_HINT": "LATENCY",
-    "INFERENCE_NUM_THREADS": usable_cpus(),
+    "INFERENCE_NUM_THREADS": _threads(),
     "ENABLE_CPU_PINNING": False,
     "INFERENCE_PRECISION_HINT": "f32",
   }
   if precision == INT8:
     settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = _GROUP
   elif precision != FLOAT32:
-    hint, ability = _HALVES[precision]
-    if ability in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-      settings["INFERENCE_PRECISION_HINT"] = hint
+    if computes_in(precision):
+      settings["INFERENCE_PRECISION_HINT"] = _HALVES[precision][0]
     else:
       logging.warning("precision=%s: OpenVINO has no products of it for this CPU; float32 is computed", precision)
   return settings
+
+
+def computes_in(precision: str) -> bool:
+  """Returns whether OpenVINO has products of a precision for this CPU; without them it computes in float32."""
+  if precision not in _HALVES:
+    return True
+  return _HALVES[precision][1] in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def _threads():
+  """Returns the number of threads: of CPUs that the process may use, or fewer where OMP_NUM_THREADS is a number."""
+  given = os.environ.get("OMP_NUM_THREADS", "")
+  if given.isascii() and given.isdigit() and int(given):
+    return min(int(given), usable_cpus())
+  return usable_cpus()

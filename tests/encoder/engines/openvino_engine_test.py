@@ -333,3 +333,24 @@ def test_a_signal_after_engines_are_gone():
   signal.raise_signal(signal.SIGUSR1)  # it would end the process
   signal.signal(signal.SIGUSR1, earlier)
   assert received
+
+
+def test_nothing_is_reported_to_others(tmp_path):
+  """A bare import writes HOME/intel, a client's id, and asks for www.google-analytics.com."""
+  code = """
+import socket
+socket.getaddrinfo = socket.create_connection = None  # would be an error
+from bert_flow_tf.encoder.engines.openvino_engine import check_openvino
+check_openvino()
+import openvino, sys
+assert "openvino_telemetry" not in sys.modules
+"""
+  finished_python("-c", code, HOME=str(tmp_path), CI=None, GITHUB_ACTIONS=None)
+  assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given, expected", [("1", 1), ("", 2), ("two", 2), ("0", 2), ("16", 2)])
+def test_threads(monkeypatch, given, expected):
+  monkeypatch.setattr(openvino_engine, "usable_cpus", lambda: 2)
+  monkeypatch.setenv("OMP_NUM_THREADS", given)
+  assert openvino_engine._settings_of("float32")["INFERENCE_NUM_THREADS"] == expected
