@@ -127,7 +127,7 @@ class TableInputs:
 
   def check_fits(self, corpora: Sequence[str]) -> None:
     """Checks, before anything slow, the flow's settings, and that each task and each of some corpora has a batch."""
-    from bert_flow_tf.training.fitter import check_flow
+    from bert_flow_tf.training.flow_fit import check_flow
 
     names = [target_of([task]) for task in self.tasks]
     for name in names + list(corpora):

@@ -5,6 +5,7 @@ Two models compute the same states: one of batches with padding, one of batches 
 """
 
 import functools
+import logging as std_logging
 import os
 import re
 import threading
@@ -171,11 +172,14 @@ class OpenVinoEngine:
 
 def check_openvino() -> None:
   """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions."""
+  root = std_logging.getLogger()
+  handlers = list(root.handlers)
   try:
     import openvino
   except ImportError as error:
     needed = f"needs OpenVINO, which cannot be imported ({one_line(error)}): {install_command(_OPENVINO)}"
     raise ConfigError(f"engine={_OPENVINO}: {needed}", argument="engine") from error
+  root.handlers = handlers  # of which its first import removes absl's, and our log lines would have another form
   version = openvino.__version__
   match = re.match(r"(\d+)\.(\d+)", version)
   if match is None or not _FIRST <= (int(match[1]), int(match[2])) < _END:
