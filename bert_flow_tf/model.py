@@ -58,7 +58,7 @@ from bert_flow_tf.io.checks import (
   check_rows,
   check_sentence_transformers,
 )
-from bert_flow_tf.io.lazy import import_tensorflow
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
@@ -760,7 +760,7 @@ class SentenceModel:
     """
     if trainable:
       reject_openvino(self.encoder.engine, NO_GRADIENTS)
-    tf = import_tensorflow()
+    tf = load_tensorflow()
     from bert_flow_tf.calibration.function import SentenceFunction
 
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.

@@ -48,7 +48,7 @@ class _Line(logging.Formatter):
 def import_tensorflow() -> None:
   """Imports TensorFlow, if that is not done yet, as `silence_tensorflow` says."""
   silence_tensorflow()
-  lazy.import_tensorflow()
+  lazy.load_tensorflow()
 
 
 def silence_tensorflow() -> None:

@@ -18,7 +18,7 @@ from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
-from bert_flow_tf.io.lazy import import_tensorflow
+from bert_flow_tf.io.lazy import load_tensorflow
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -147,7 +147,7 @@ class Step(abc.ABC):
     """Returns the step of `contents`, of any class; raises any error if they describe none."""
     method = settings["method"]
     if method in _CLASSES_ELSEWHERE:
-      import_tensorflow()
+      load_tensorflow()
       importlib.import_module(_CLASSES_ELSEWHERE[method].rpartition(".")[0])
     if isinstance(method, str) and method not in Step._classes:
       message = f"it has a step {method!r}, which this program does not define; import its class first"

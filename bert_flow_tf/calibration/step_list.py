@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.low_dim import LowDim
@@ -65,7 +65,7 @@ def without_identity(steps: Sequence[Step], identity: EncoderIdentity) -> list[S
   return list(steps[: len(steps) - len(steps_of_identity(identity))])
 
 
-def _is_flow(calibration):
+def _is_flow(calibration: object) -> TypeGuard[Glow]:
   """Returns whether an object is a `Glow`, whose module, which needs TensorFlow, was imported by who made it."""
   return isinstance(calibration, getattr(sys.modules.get("bert_flow_tf.flow.glow"), "Glow", ()))
 

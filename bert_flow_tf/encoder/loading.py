@@ -50,7 +50,7 @@ from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.weights import StoredWeights, share_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.files import Json
-from bert_flow_tf.io.lazy import import_tensorflow, imported_tensorflow
+from bert_flow_tf.io.lazy import imported_tensorflow, load_tensorflow
 
 if TYPE_CHECKING:
   from bert_flow_tf.encoder.transformer.transformer import Transformer
@@ -76,7 +76,7 @@ def load_encoder(settings: EncoderSettings, fit: FitSettings | None = None) -> T
   """
   kind, _ = split_name(settings.encoder_name)
   if needs_tensorflow(settings.encoder_name, settings.engine):
-    import_tensorflow()
+    load_tensorflow()
     if settings.precision == INT8:
       from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
 

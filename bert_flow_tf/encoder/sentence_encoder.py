@@ -43,6 +43,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress
 
 if TYPE_CHECKING:  # imported where they are used: OpenVINO needs no TensorFlow, few encoders TensorFlow Text or Keras
@@ -375,6 +376,7 @@ class SentenceEncoder(TextEncoder):
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or a static encoder is to be trained.
     """
+    load_tensorflow()
     from bert_flow_tf.encoder.layer import EncoderLayer
 
     max_seq_length = self.check_max_seq_length(max_seq_length)
@@ -387,6 +389,7 @@ class SentenceEncoder(TextEncoder):
 
   def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> EncoderGraph:
     """See the base class."""
+    load_tensorflow()
     from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
     self._check_graph()

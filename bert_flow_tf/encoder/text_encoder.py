@@ -26,7 +26,7 @@ from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.files import Json
-from bert_flow_tf.io.lazy import import_tensorflow
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
 
 if TYPE_CHECKING:
@@ -452,7 +452,7 @@ class TextEncoder(abc.ABC):
 
 def _has_tf32():
   """Returns whether TensorFlow rounds float32 products to TF32, as only GPUs do."""
-  tf = import_tensorflow()
+  tf = load_tensorflow()
   return bool(tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled())
 
 

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.settings import TENSORFLOW, needs_tensorflow
 from bert_flow_tf.errors import install_command
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.cpus import usable_cpus
-from bert_flow_tf.io.lazy import import_tensorflow, imported_tensorflow
+from bert_flow_tf.io.lazy import imported_tensorflow, load_tensorflow
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -40,7 +40,7 @@ def loading_scope(
   name = str(name or saved.get("name", ""))
   if fit is None and not needs_tensorflow(name, engine or saved.get("engine", TENSORFLOW)):
     return contextlib.nullcontext()
-  import_tensorflow()
+  load_tensorflow()
   from bert_flow_tf.training.strategies import embedding_scope
 
   return embedding_scope(fit)

@@ -11,7 +11,7 @@ from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.calibration.step import Calibration
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.lazy import import_tensorflow
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
 from bert_flow_tf.training.settings import FlowSettings
 
@@ -111,7 +111,7 @@ class Fitter:
     return fit_linear(part, rows.all(), gold)
 
   def _fit_flow(self, rows, settings):
-    import_tensorflow()
+    load_tensorflow()
     from bert_flow_tf.training import flow_fit
 
     settings = settings.for_pairs(rows.num_pairs)

@@ -18,6 +18,7 @@ from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.weight_names import checksum_of_values, path_of_variable, shapes_of
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
+from bert_flow_tf.io.lazy import load_tensorflow
 
 if TYPE_CHECKING:  # imported where a model is made
   import tensorflow as tf
@@ -97,8 +98,7 @@ class StoredWeights:
   @functools.cached_property
   def transformer(self) -> Transformer:
     """The model with variables, in float32; made once."""
-    import tensorflow as tf
-
+    tf = load_tensorflow()
     from bert_flow_tf.encoder.transformer.transformer import Transformer
 
     main = self.config.architecture.main
