@@ -23,7 +23,8 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import cosine_similarity, score_pairs
 from bert_flow_tf.training.fit_rows import FitSentences
-from bert_flow_tf.training.fitter import Fitter, fit_flow, make_trainer
+from bert_flow_tf.training.fitter import Fitter
+from bert_flow_tf.training.flow_fit import fit_flow, make_trainer
 from bert_flow_tf.training.settings import FlowSettings
 
 OURS, ORIGINAL = "ours", "original's method"

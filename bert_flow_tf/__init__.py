@@ -44,10 +44,9 @@ __all__ = ["__version__", *_PUBLIC]
 def __getattr__(name: str) -> Any:
   if name not in _PUBLIC:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  # Most modules import TensorFlow, which can load the OpenMP of FAISS.
+  # Some modules import TensorFlow, which can load the OpenMP of FAISS.
   with openmp.sleeping_threads():
-    module = importlib.import_module(_PUBLIC[name])
-  return getattr(module, name)
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

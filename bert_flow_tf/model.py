@@ -1,5 +1,7 @@
 """Sentence model: an encoder, its pooling and a calibration in one object."""
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import dataclasses
@@ -8,12 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.calibration.characters import Characters
-from bert_flow_tf.calibration.flow import FlowCalibration
-from bert_flow_tf.calibration.function import SentenceFunction
 from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, fitted_steps, parse_calibration
 from bert_flow_tf.calibration.recipes import Recipe, find_recipe
 from bert_flow_tf.calibration.saving import load_steps, save_steps, steps_sha256
@@ -52,15 +51,25 @@ from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
-from bert_flow_tf.flow.keras import check_dense
-from bert_flow_tf.io.checks import check_assignment, check_counts, check_rows, check_sentence_transformers
+from bert_flow_tf.io.checks import (
+  check_assignment,
+  check_counts,
+  check_dense,
+  check_rows,
+  check_sentence_transformers,
+)
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
-from bert_flow_tf.training.loop import LoopResult
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported where they are used: they need TensorFlow
+  import tensorflow as tf
+
+  from bert_flow_tf.calibration.flow import FlowCalibration
+  from bert_flow_tf.calibration.function import SentenceFunction
   from bert_flow_tf.training.choice import Choice
+  from bert_flow_tf.training.loop import LoopResult
 
 # Texts of pairs that are embedded at once: distinct ones, or those of a part of the pairs if there are more.
 _MAX_TEXTS, _PART_TEXTS = 1 << 17, 1 << 14
@@ -154,7 +163,7 @@ class SentenceModel:
     low_dim: int | None = None,
     cache: Any = None,
     **loading: Any,
-  ) -> "SentenceModel":
+  ) -> SentenceModel:
     """Loads an encoder, without a calibration.
 
     Args:
@@ -200,7 +209,7 @@ class SentenceModel:
     cache: Any = None,
     allow_other_encoder: bool = False,
     **settings: Any,
-  ) -> "SentenceModel":
+  ) -> SentenceModel:
     """Loads the folder that `save` or a command wrote: the calibration, and the encoder that it was fitted on.
 
     Args:
@@ -262,7 +271,12 @@ class SentenceModel:
   @property
   def flow(self) -> FlowCalibration | None:
     """The calibration if it is a flow alone, else None."""
-    return self.calibration if isinstance(self.calibration, FlowCalibration) else None
+    calibration = self.calibration
+    if calibration is None or calibration.name != FLOW:
+      return None
+    from bert_flow_tf.calibration.flow import FlowCalibration
+
+    return calibration if isinstance(calibration, FlowCalibration) else None
 
   @property
   def reads_embedding(self) -> bool:
@@ -363,7 +377,7 @@ class SentenceModel:
     batch_size: int = 64,
     show_progress: bool | None = None,
     **settings: Any,
-  ) -> "SentenceModel":
+  ) -> SentenceModel:
     """Embeds sentences, fits a calibration on them without labels, and returns the model itself.
 
     Args:
@@ -435,7 +449,7 @@ class SentenceModel:
       reject_int8(self.encoder.precision, "encoder_dropout is part of a training")
       reject_openvino(self.encoder.engine, "encoder_dropout embeds in each step of a training")
 
-  def with_calibration(self, calibration: Calibrating, characters: int | None = None) -> "SentenceModel":
+  def with_calibration(self, calibration: Calibrating, characters: int | None = None) -> SentenceModel:
     """Returns a model of the same encoder, settings and further steps with another calibration, or without one.
 
     Args:
@@ -610,7 +624,7 @@ class SentenceModel:
     """
     return self.encode(sentences, *args, **{"prompt_type": DOCUMENT, **kwargs})
 
-  def for_documents(self) -> "SentenceModel":
+  def for_documents(self) -> SentenceModel:
     """Returns a model whose `encode` and `fit` take sentences as documents of a search; itself if texts have no roles.
 
     Raises:
@@ -618,7 +632,7 @@ class SentenceModel:
     """
     return self._of_role(self.encoder.for_documents(), self.steps_of(DOCUMENT))
 
-  def for_queries(self) -> "SentenceModel":
+  def for_queries(self) -> SentenceModel:
     """Returns a model whose `encode` and `as_function` take sentences as queries, as `encode_query`; see there.
 
     Raises:
@@ -746,6 +760,9 @@ class SentenceModel:
     """
     if trainable:
       reject_openvino(self.encoder.engine, NO_GRADIENTS)
+    tf = load_tensorflow()
+    from bert_flow_tf.calibration.function import SentenceFunction
+
     # Variables and traces belong to no graph from which this may be called: Keras and tf.function throw theirs away.
     with tf.init_scope():
       encoder = self.encoder_graph()

@@ -21,7 +21,7 @@ from bert_flow_tf.encoder.checkpoints.source import check_name
 from bert_flow_tf.encoder.settings import LOADING, OPENVINO, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving.settings import ExportSettings
-from run_scripts import help_page, quiet
+from run_scripts import help_page
 from run_scripts.bert_flow import program_name
 
 if TYPE_CHECKING:
@@ -251,15 +251,16 @@ def load_model(
   """Loads the flags' `SentenceModel`, of a calibration's folder or the encoder alone, on a fit's or all devices."""
   if folder is None:
     check_encoder_flags()
-  quiet.import_tensorflow()
   from bert_flow_tf.model import SentenceModel
-  from bert_flow_tf.training.strategies import embedding_scope
+  from bert_flow_tf.training.devices import loading_scope
 
-  with embedding_scope(strategy):
-    if folder is not None:
-      return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **given_model_arguments())
-    encoder_settings = settings(EncoderSettings)
-    arguments = encoder_settings.arguments(LOADING, POOLING)
+  if folder is not None:
+    arguments = given_model_arguments()
+    with loading_scope(folder, arguments.get("model"), arguments.get("engine"), strategy):
+      return SentenceModel.load(folder, allow_other_encoder=allow_other_encoder, **arguments)
+  encoder_settings = settings(EncoderSettings)
+  arguments = encoder_settings.arguments(LOADING, POOLING)
+  with loading_scope(None, encoder_settings.encoder_name, encoder_settings.engine, strategy):
     return SentenceModel.from_pretrained(encoder_settings.encoder_name, cache=encoder_settings.cached_dir, **arguments)
 
 

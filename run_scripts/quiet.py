@@ -1,7 +1,6 @@
 """Quiet of the runners: TensorFlow's import without its lines, and log lines without file names and thread ids."""
 
 import contextlib
-import importlib
 import logging
 import os
 import re
@@ -9,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from bert_flow_tf.io import openmp
+from bert_flow_tf.io import lazy
 
 # Modules of TensorFlow that log each checkpoint and each collective operation, and the module of TensorFlow Datasets
 # that warns of each data set that is not prepared.
@@ -47,15 +46,22 @@ class _Line(logging.Formatter):
 
 
 def import_tensorflow() -> None:
-  """Imports TensorFlow without the lines that TF_CPP_MIN_LOG_LEVEL hides; the package sets 3, which hides all."""
-  if "tensorflow" in sys.modules:
-    return
-  with contextlib.ExitStack() as stack:
-    hidden = _START_UP.get(os.environ.get("TF_CPP_MIN_LOG_LEVEL", ""))
-    if hidden is not None and _has_avx():
-      stack.enter_context(_hidden_lines(hidden))
-    stack.enter_context(openmp.sleeping_threads())
-    importlib.import_module("tensorflow")
+  """Imports TensorFlow, if that is not done yet, as `silence_tensorflow` says."""
+  silence_tensorflow()
+  lazy.load_tensorflow()
+
+
+def silence_tensorflow() -> None:
+  """Lets the library import TensorFlow without the lines that TF_CPP_MIN_LOG_LEVEL hides; the package sets 3: all."""
+  lazy.import_within(_start_up)
+
+
+def _start_up():
+  """Returns the context of TensorFlow's import."""
+  hidden = _START_UP.get(os.environ.get("TF_CPP_MIN_LOG_LEVEL", ""))
+  if hidden is None or not _has_avx():
+    return contextlib.nullcontext()
+  return _hidden_lines(hidden)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.settings import FlowSettings
-from run_scripts import common_flags, quiet, runner
+from run_scripts import common_flags, runner
 
 FLAGS = flags.FLAGS
 
@@ -70,7 +70,6 @@ def flow_settings() -> dict:
 def main() -> None:
   """Fits or applies a calibration."""
   check_flags()
-  quiet.import_tensorflow()
   from bert_flow_tf.vectors.calibrate_files import apply_to_files, fit_files
 
   # A fit writes a calibration, an application new vectors.

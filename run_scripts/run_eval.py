@@ -111,7 +111,6 @@ def selected_tasks(folder: RunFolder | None) -> list[TaskData]:
 
 def load_models() -> tuple[dict[str, "SentenceModel"], dict[str, Any]]:
   """Loads {method: model} of the flags, the encoder alone first, and describes them for results.json."""
-  quiet.import_tensorflow()
   from bert_flow_tf.runs import eval_run
 
   # The calibrations' folders name the encoder; without a calibration, the flags do.
@@ -160,7 +159,6 @@ def run_evaluation(folder: RunFolder | None) -> None:
     about |= {"predictions": FLAGS.predictions}
   else:
     tasks = selected_tasks(folder)
-    quiet.import_tensorflow()  # takes seconds: the errors above come before
     from bert_flow_tf.runs.eval_run import evaluate_models
 
     models, of_models = load_models()

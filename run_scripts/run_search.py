@@ -37,7 +37,7 @@ from bert_flow_tf.vectors.nearest import log_apart
 from bert_flow_tf.vectors.search_choice import ExactSearch, search_of_embeddings, search_of_folder
 from bert_flow_tf.vectors.sentence_index import SentenceIndex
 from bert_flow_tf.vectors.vector_folder import VectorFolder
-from run_scripts import common_flags, help_page, quiet, runner, text_flags
+from run_scripts import common_flags, help_page, runner, text_flags
 
 if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
@@ -226,7 +226,6 @@ def text_corpus(queries: list[str]) -> Corpus:
 def vector_corpus(queries: int) -> Corpus:
   """Opens the vectors of --vectors for a number of queries, and loads the model that embedded them."""
   vectors = VectorFolder.open(FLAGS.vectors)
-  quiet.import_tensorflow()
   searcher = search_of_folder(vectors, FLAGS.index, queries, FLAGS.hybrid)
   name = FLAGS.init_checkpoint or FLAGS.model
   if not common_flags.given(["model", "init_checkpoint"]):

@@ -86,6 +86,7 @@ def run(
     if isinstance(stream, io.TextIOWrapper):
       stream.reconfigure(errors="backslashreplace")  # the name of a file may have any bytes
   _print_and_exit(main)
+  quiet.silence_tensorflow()
   parse = functools.partial(_parse, take_arguments=take_arguments, prints_output=prints_output)
   app.run(lambda argv: sys.exit(_guarded(main, resumes, argv[1:])), flags_parser=parse)
 

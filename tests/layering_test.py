@@ -42,31 +42,38 @@ _ONLY_IN = {
   "bert_flow_tf.calibration.characters": ("bert_flow_tf.calibration", "bert_flow_tf.model"),
   "bert_flow_tf.calibration.low_dim": ("bert_flow_tf.calibration",),
 }
-# Modules that import others by names in a table: of public names, of kinds of encoders, of commands.
-_BY_NAME = ("bert_flow_tf", "bert_flow_tf.encoder.loading", "run_scripts.bert_flow")
+# Modules that import others by names in a table: of public names, of steps, of kinds of encoders, of commands.
+_BY_NAME = ("bert_flow_tf", "bert_flow_tf.calibration.step", "bert_flow_tf.encoder.loading", "run_scripts.bert_flow")
 # Modules that work without TensorFlow, so that a wrong command line or a file of predictions does not wait for it:
 # {folder: its modules that need it}, and single modules.
 _WITHOUT_TENSORFLOW = {
-  "bert_flow_tf.calibration": ("flow", "function", "saving", "step_list"),
+  "bert_flow_tf.calibration": ("flow", "function"),
+  "bert_flow_tf.corpus": ("beam",),
   "bert_flow_tf.data": ("tfds_builders", "tfds_source"),
   "bert_flow_tf.data.files": (),
+  "bert_flow_tf.encoder": ("encoder_graph", "layer", "user_model"),
+  "bert_flow_tf.encoder.checkpoints": (),
   "bert_flow_tf.encoder.engines": (),
+  "bert_flow_tf.encoder.other": ("saved_model",),
+  "bert_flow_tf.encoder.text": (),
+  "bert_flow_tf.encoder.transformer": ("int8", "layers", "products", "transformer"),
   "bert_flow_tf.evaluation": (),
   "bert_flow_tf.io": (),
-  "bert_flow_tf.vectors": ("calibrate_files",),
+  "bert_flow_tf.report": (),
+  "bert_flow_tf.vectors": (),
   "run_scripts": (),
 }
 _MODULES_WITHOUT_TENSORFLOW = (
-  "bert_flow_tf.corpus.job",
-  "bert_flow_tf.encoder.identity",
-  "bert_flow_tf.encoder.other.word_vectors",
   "bert_flow_tf.integrations.senteval",
+  "bert_flow_tf.model",
   "bert_flow_tf.progress",
-  "bert_flow_tf.report.page",
-  "bert_flow_tf.report.result_files",
+  "bert_flow_tf.runs.eval_run",
   "bert_flow_tf.runs.run_folder",
-  "bert_flow_tf.report.sentences",
   "bert_flow_tf.serving.client",
+  "bert_flow_tf.training.calibrate",
+  "bert_flow_tf.training.choice",
+  "bert_flow_tf.training.devices",
+  "bert_flow_tf.training.linear_fit",
 )
 # What each runner has.
 _SHARED_NAMES = ("check_flags", "define_flags", "main")

@@ -8,6 +8,7 @@ from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.low_dim import LowDim
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.names import make_calibration, parse_calibration
+from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step
 
 __all__ = [
@@ -28,8 +29,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-  if name not in __all__:
+  if name != "FlowCalibration":
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  from bert_flow_tf.calibration import saving  # imports TensorFlow
+  from bert_flow_tf.calibration.flow import FlowCalibration  # imports TensorFlow
 
-  return getattr(saving, name)
+  return FlowCalibration

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_flow_tf.calibration.step import Contents, Features, Step, check_features, unit_rows
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized, tied_at_1
 from bert_flow_tf.io.checks import is_integer
@@ -16,6 +17,7 @@ from bert_flow_tf.io.files import Json
 if TYPE_CHECKING:
   import tensorflow as tf
 
+  from bert_flow_tf.calibration.step import Array
   from bert_flow_tf.encoder.text.characters import CharacterTable
   from bert_flow_tf.encoder.text_encoder import TextEncoder
 
@@ -92,13 +94,14 @@ class Characters(Step, methods=(CHARACTERS,)):
     """See the base class."""
     return dim + self.dim
 
-  def __call__(self, features: Features) -> tf.Tensor:
+  def __call__(self, features: Features) -> Array:
     """z [n, k] of n sentences -> [z / |z|, c], float32 [n, k + dim]; rows of zeros stay."""
-    import tensorflow as tf
-
     check_features(features)
+    tf = functions_for(features.embedding, features.ids)
     mask = tf.sequence_mask(features.lengths, tf.shape(features.ids)[1])
-    rows = tf.gather(self.variables[0], tf.where(mask, features.ids, 0))
+    is_array = isinstance(mask, np.ndarray)
+    table = self._table.rows(self.dim) if is_array else self.variables[0]
+    rows = tf.gather(table, tf.where(mask, features.ids, 0))
     characters = tf.reduce_sum(rows * tf.expand_dims(tf.cast(mask, tf.float32), 2), axis=1)
     return tf.concat([unit_rows(tf.cast(features.embedding, tf.float32)), unit_rows(characters)], axis=1)
 

@@ -10,11 +10,14 @@ import numpy as np
 
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.step import Calibration, Contents, Features, Step, check_features, unit_rows
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
   import tensorflow as tf
+
+  from bert_flow_tf.calibration.step import Array
 
 SIDE_BY_SIDE = "side by side"  # the method in the settings of several calibrations
 
@@ -73,12 +76,11 @@ class SideBySide(Calibration, methods=(SIDE_BY_SIDE,)):
     for part in self.parts:
       part.check_fitted()
 
-  def __call__(self, features: Features) -> tf.Tensor:
+  def __call__(self, features: Features) -> Array:
     """u [n, dim] -> z float32 [n, output_dim]."""
-    import tensorflow as tf
-
     check_features(features)
-    return tf.concat([unit_rows(part(features)) for part in self.parts], axis=1)
+    parts = [unit_rows(part(features)) for part in self.parts]
+    return functions_for(*parts).concat(parts, axis=1)
 
   def contents(self) -> Contents:
     """Returns the settings and arrays of the parts."""

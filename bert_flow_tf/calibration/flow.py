@@ -20,7 +20,7 @@ _MEAN, _RMS = "mix/mean", "mix/rms"
 
 
 class FlowCalibration(Calibration, methods=(FLOW,)):
-  """u -> z = f(u), or f(x) for scaled embeddings x; `training.fitter.fit_flow` fits it.
+  """u -> z = f(u), or f(x) for scaled embeddings x; `training.flow_fit.fit_flow` fits it.
 
   It computes in the flow's dtype; embeddings and latents are float32.
   """

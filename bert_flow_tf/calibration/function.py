@@ -8,7 +8,8 @@ import tensorflow as tf
 from bert_flow_tf.calibration.step import Features, Step, apply_steps
 from bert_flow_tf.encoder.text_encoder import TextGraph
 from bert_flow_tf.errors import DataError
-from bert_flow_tf.flow.keras import check_dense, is_symbolic
+from bert_flow_tf.flow.keras import is_symbolic
+from bert_flow_tf.io.checks import check_dense
 
 
 class SentenceFunction(tf.Module):

@@ -11,6 +11,7 @@ from absl import logging
 
 from bert_flow_tf.calibration.moments import Moments
 from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_features, check_release
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
 from bert_flow_tf.io.checks import as_array, check_rows, is_integer
@@ -18,7 +19,7 @@ from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
 
 if TYPE_CHECKING:
-  import tensorflow as tf
+  from bert_flow_tf.calibration.step import Array
 
 Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]
 
@@ -245,11 +246,10 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     self.encoder = self.encoder or other.encoder
     return self
 
-  def __call__(self, features: Features) -> tf.Tensor:
+  def __call__(self, features: Features) -> Array:
     """u [n, dim] -> z float32 [n, output_dim]."""
-    import tensorflow as tf
-
     check_features(features)
+    tf = functions_for(features.embedding)
     dtype = np.float32 if features.lite else np.float64
     exact_shift, matrix = self.affine()
     shift = exact_shift.astype(dtype)

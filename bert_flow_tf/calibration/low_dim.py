@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_flow_tf.calibration.step import Contents, Features, Step, check_features
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
-  import tensorflow as tf
+  from bert_flow_tf.calibration.step import Array
 
 _LOW_DIM = "low_dim"
 
@@ -31,11 +32,10 @@ class LowDim(Step, methods=(_LOW_DIM,)):
       raise ConfigError(f"low_dim={self._n}: expected a divisor of the {dim} dimensions: {divisors}", "low_dim")
     return int(self._n)
 
-  def __call__(self, features: Features) -> tf.Tensor:
+  def __call__(self, features: Features) -> Array:
     """embedding [n, dim] -> means [n, output_dim]."""
-    import tensorflow as tf
-
     check_features(features)
+    tf = functions_for(features.embedding)
     dim = features.embedding.shape[-1]
     self.output_dim_of(dim)
     return tf.reduce_mean(tf.reshape(features.embedding, [-1, self._n, dim // self._n]), axis=-1)

@@ -1,24 +1,31 @@
 """Files of calibrations and of the steps of models: FOLDER/calibration.npz."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_flow_tf.calibration.characters import CHARACTERS
 from bert_flow_tf.calibration.combined import SIDE_BY_SIDE, joined_contents, split_contents
-from bert_flow_tf.calibration.flow import FlowCalibration
+from bert_flow_tf.calibration.linear import METHODS
 from bert_flow_tf.calibration.step import KIND, Calibration, Contents, Step, display_name
 from bert_flow_tf.encoder.identity import RECIPE
 from bert_flow_tf.errors import CalibrationError, ConfigError
-from bert_flow_tf.flow.glow import INITIALIZED
+from bert_flow_tf.flow.config import INITIALIZED
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.files import Json
 
+if TYPE_CHECKING:
+  from bert_flow_tf.calibration.flow import FlowCalibration
+
 _STEPS = "steps"  # the method in the settings of several steps
+_LINEAR_SETTINGS = {"method", "k", "count", "encoder"}
 
 
 def load_calibration(folder: str | os.PathLike) -> Calibration:
@@ -39,6 +46,8 @@ def load_calibration(folder: str | os.PathLike) -> Calibration:
 def load_flow(folder: str | os.PathLike) -> FlowCalibration:
   """Loads a flow, as `load_calibration`; a CalibrationError for another calibration."""
   calibration = load_calibration(folder)
+  from bert_flow_tf.calibration.flow import FlowCalibration
+
   if not isinstance(calibration, FlowCalibration):
     raise CalibrationError(f"{folder}: expected a flow, got {calibration.name}")
   return calibration
@@ -105,6 +114,10 @@ def calibration_sha256(folder: str | os.PathLike) -> str:
 
   It is that of the loaded steps, whichever release saved them.
   """
+  with archive.opened(folder, KIND, CalibrationError) as (settings, arrays):
+    # The contents of a linear calibration are those of its file: it need not be solved.
+    if settings["method"] in METHODS and set(settings) == _LINEAR_SETTINGS:
+      return _sha256({**settings, "encoder": None}, arrays)
   steps, *_ = load_steps(folder)
   return _sha256_of(steps)
 

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import abc
+import importlib
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation.metrics import cosine_similarity
 from bert_flow_tf.io import archive
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
+from bert_flow_tf.io.lazy import load_tensorflow
 
 if TYPE_CHECKING:
   import tensorflow as tf
 
   from bert_flow_tf.encoder.text_encoder import TextEncoder
 
+  Array: TypeAlias = tf.Tensor | np.ndarray
+
 KIND = "calibration"  # of the archive in a calibration's folder
 _QUERY_SHIFT = "query_shift"  # name of an array in it
 Contents = tuple[Json, dict[str, np.ndarray]]  # JSON settings and arrays of a saved step
 
+# {value of `method`: its class, whose module needs TensorFlow and is imported when a file has the step}
+_CLASSES_ELSEWHERE = {"flow": "bert_flow_tf.calibration.flow.FlowCalibration"}
 # Rows that Python gives to a step at once: bounds memory, and costs nothing above some hundred.
 _ROWS_AT_ONCE = 8192
 # Tokens that Python gives to a step at once, if all sentences have the length of the longest.
@@ -33,7 +40,7 @@ _TOKENS_AT_ONCE = 4096
 
 
 class Features(NamedTuple):
-  """Tensors of n sentences that a step reads.
+  """Tensors of n sentences that a step reads; NumPy arrays in place of them where Python computes.
 
   Attributes:
     embedding: [n, dim]; float32, or float64 as a user gave it.
@@ -42,9 +49,9 @@ class Features(NamedTuple):
     lite: whether only operations of TensorFlow Lite are allowed, which has matrix products of float32 alone.
   """
 
-  embedding: tf.Tensor
-  ids: tf.Tensor | None = None
-  lengths: tf.Tensor | None = None
+  embedding: Array
+  ids: Array | None = None
+  lengths: Array | None = None
   lite: bool = False
 
 
@@ -53,6 +60,10 @@ def check_features(features: object) -> None:
   if not isinstance(features, Features):
     message = f"features: expected Features, got {type(features).__name__}; transform(embeddings) takes an array"
     raise CalibrationError(message, "features")
+
+
+def _full_name(cls):
+  return f"{cls.__module__}.{cls.__qualname__}"
 
 
 class Step(abc.ABC):
@@ -76,10 +87,10 @@ class Step(abc.ABC):
   def __init_subclass__(cls, methods: Sequence[str] = (), **arguments: Any) -> None:
     super().__init_subclass__(**arguments)
     for method in (methods,) if isinstance(methods, str) else methods:
-      known = Step._classes.get(method, cls)
+      known = _CLASSES_ELSEWHERE.get(method) or _full_name(Step._classes.get(method, cls))
       # A notebook may define its own class again.
-      if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ConfigError(f"methods={method}: {known.__qualname__} has this name; choose another")
+      if known != _full_name(cls):
+        raise ConfigError(f"methods={method}: {known.rpartition('.')[2]} has this name; choose another")
       Step._classes[method] = cls
 
   @property
@@ -97,8 +108,8 @@ class Step(abc.ABC):
     """Returns the output's dimensions for embeddings of `dim`; raises a ConfigError if the step cannot take them."""
 
   @abc.abstractmethod
-  def __call__(self, features: Features) -> tf.Tensor:
-    """Returns embeddings float32 [n, output_dim], eagerly or in a graph."""
+  def __call__(self, features: Features) -> Array:
+    """Returns embeddings float32 [n, output_dim], eagerly or in a graph; of arrays perhaps an array."""
 
   def check_fitted(self) -> None:
     """Raises a CalibrationError if the step cannot be applied yet."""
@@ -135,6 +146,9 @@ class Step(abc.ABC):
   def of_contents(settings: Json, arrays: Mapping[str, np.ndarray]) -> Step:
     """Returns the step of `contents`, of any class; raises any error if they describe none."""
     method = settings["method"]
+    if method in _CLASSES_ELSEWHERE:
+      load_tensorflow()
+      importlib.import_module(_CLASSES_ELSEWHERE[method].rpartition(".")[0])
     if isinstance(method, str) and method not in Step._classes:
       message = f"it has a step {method!r}, which this program does not define; import its class first"
       raise archive.UnreadableError(message)
@@ -169,7 +183,8 @@ class Step(abc.ABC):
       if self.reads_tokens:
         ids, mask = pad_batch(tokens[part])
         lengths = mask.sum(axis=1, dtype=np.int32)
-      outputs = np.asarray(self(Features(rows, ids, lengths)))
+      with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        outputs = np.asarray(self(Features(rows, ids, lengths)))
       if outputs.shape != results[part].shape:
         shapes = f"gave {list(outputs.shape)}, expected {list(results[part].shape)}, as its output_dim_of says"
         raise ConfigError(f"steps: {display_name(self)} {shapes}")
@@ -282,10 +297,9 @@ class QueryShift(Step, methods="query shift"):
       raise ConfigError(message, argument="steps")
     return dim
 
-  def __call__(self, features: Features) -> tf.Tensor:
+  def __call__(self, features: Features) -> Array:
     """See the base class."""
-    import tensorflow as tf
-
+    tf = functions_for(features.embedding)
     dtype = tf.float32 if features.lite else tf.float64
     return tf.cast(tf.cast(features.embedding, dtype) - tf.cast(self._shift, dtype), tf.float32)
 
@@ -307,7 +321,7 @@ class Normalize(Step, methods=("normalize",)):
     """See the base class."""
     return dim
 
-  def __call__(self, features: Features) -> tf.Tensor:
+  def __call__(self, features: Features) -> Array:
     """See the base class."""
     check_features(features)
     return unit_rows(features.embedding)
@@ -360,10 +374,9 @@ def apply_to_rows(steps: Sequence[Step], rows: np.ndarray, tokens: Sequence[np.n
   return np.asarray(rows, np.float32)
 
 
-def unit_rows(rows: tf.Tensor) -> tf.Tensor:
+def unit_rows(rows: Array) -> Array:
   """Returns rows [n, dim] divided by their length; rows of zeros stay."""
-  import tensorflow as tf
-
+  tf = functions_for(rows)
   return tf.math.divide_no_nan(rows, tf.norm(rows, axis=1, keepdims=True))
 
 

@@ -1,22 +1,29 @@
 """Steps of a model, read from the arguments and the identity that name them."""
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from bert_flow_tf.calibration.characters import Characters
-from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.calibration.low_dim import LowDim
 from bert_flow_tf.calibration.step import Calibration, Step
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.flow.glow import Glow
+
+if TYPE_CHECKING:
+  from bert_flow_tf.flow.glow import Glow
 
 # A calibration, a flow, or a list of steps; None for no step.
-Calibrating = Calibration | Glow | Sequence[Step] | None
+Calibrating: TypeAlias = "Calibration | Glow | Sequence[Step] | None"
 
 
 def as_calibration(calibration: Calibration | Glow) -> Calibration:
   """Returns a calibration as it is, a flow as `FlowCalibration`."""
-  if isinstance(calibration, Glow):
+  if _is_flow(calibration):
+    from bert_flow_tf.calibration.flow import FlowCalibration
+
     return FlowCalibration(calibration)
   if not isinstance(calibration, Calibration):
     kind = type(calibration).__name__
@@ -36,7 +43,7 @@ def read_steps(
     ConfigError: an argument is not allowed.
   """
   found: list[Step] = []
-  if isinstance(calibration, Calibration | Glow):
+  if isinstance(calibration, Calibration) or _is_flow(calibration):
     found.append(as_calibration(calibration))
   elif calibration is not None:
     found += _checked("calibration", calibration, "a Calibration, a Glow or a list of objects of calibration.Step")
@@ -56,6 +63,11 @@ def steps_of_identity(identity: EncoderIdentity) -> list[Step]:
 def without_identity(steps: Sequence[Step], identity: EncoderIdentity) -> list[Step]:
   """Returns a model's steps without `steps_of_identity`, as its file holds them."""
   return list(steps[: len(steps) - len(steps_of_identity(identity))])
+
+
+def _is_flow(calibration: object) -> TypeGuard[Glow]:
+  """Returns whether an object is a `Glow`, whose module, which needs TensorFlow, was imported by who made it."""
+  return isinstance(calibration, getattr(sys.modules.get("bert_flow_tf.flow.glow"), "Glow", ()))
 
 
 def _checked(argument, steps, expected):

@@ -1,7 +1,7 @@
 """Encoders: from sentences to embeddings, float32 [n, dim].
 
-Text becomes ids of tokens, ids become hidden states, and a pooling makes one embedding per sentence. The classes that
-compute import TensorFlow, so they are imported from their modules; `bert_flow_tf` has `SentenceEncoder`.
+Text becomes ids of tokens, ids become hidden states, and a pooling makes one embedding per sentence. TensorFlow is
+imported where it computes: OpenVINO, static models and word vectors need none. `bert_flow_tf` has `SentenceEncoder`.
 
 Files and folders in reading order (BUILD has the order of imports):
 

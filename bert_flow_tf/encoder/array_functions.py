@@ -1,4 +1,4 @@
-"""Functions of TensorFlow's names on NumPy arrays, so that a pooling is one code, in a graph and without TensorFlow."""
+"""Functions of TensorFlow's names on NumPy arrays: poolings and steps are one code in graphs and without it."""
 
 import types
 from typing import Any
@@ -9,13 +9,19 @@ import numpy as np
 _EPSILON = np.float32(1e-12)
 
 
-def functions_for(values: Any) -> Any:
-  """Returns what has the functions for values: `tensorflow`, or for a NumPy array those of NumPy under their names."""
-  if isinstance(values, np.ndarray):
+def functions_for(*values: Any) -> Any:
+  """Returns what has the functions for values: `tensorflow`, or for NumPy arrays those of NumPy under their names."""
+  if all(isinstance(each, np.ndarray) for each in values):
     return _ON_ARRAYS
   import tensorflow as tf
 
   return tf
+
+
+def _cast(array, dtype):
+  """Returns an array in one of the types below, or a type of NumPy; what exceeds it becomes infinite."""
+  with np.errstate(over="ignore"):
+    return array.astype(getattr(dtype, "as_numpy_dtype", dtype), copy=False)
 
 
 def _divide_no_nan(dividend, divisor):
@@ -29,8 +35,11 @@ def _l2_normalize(rows, axis):
 
 _ON_ARRAYS = types.SimpleNamespace(
   float32=types.SimpleNamespace(as_numpy_dtype=np.float32, min=np.finfo(np.float32).min),
-  cast=lambda array, dtype: array.astype(dtype.as_numpy_dtype, copy=False),
+  float64=types.SimpleNamespace(as_numpy_dtype=np.float64),
+  cast=_cast,
   constant=np.asarray,
+  shape=np.shape,
+  sequence_mask=lambda lengths, longest: np.arange(longest) < lengths[:, np.newaxis],
   gather=lambda table, rows: table[rows],
   expand_dims=np.expand_dims,
   where=np.where,
@@ -38,7 +47,9 @@ _ON_ARRAYS = types.SimpleNamespace(
   add_n=sum,
   matmul=np.matmul,
   norm=np.linalg.norm,
+  reshape=np.reshape,
   reduce_sum=np.sum,
+  reduce_mean=np.mean,
   reduce_max=np.max,
   reduce_any=np.any,
   math=types.SimpleNamespace(divide_no_nan=_divide_no_nan, l2_normalize=_l2_normalize),

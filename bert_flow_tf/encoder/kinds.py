@@ -19,7 +19,7 @@ class Kind:
     rest: the other part, for messages: "FOLDER".
     help: description for the help text of a flag.
     default_pooling: its pooling if the encoder's files declare none.
-    encoder_class: full name of the class of its encoders, which imports TensorFlow.
+    encoder_class: full name of the class of its encoders, which is imported when one is loaded.
     has_transformer: whether its encoders have a transformer.
     has_only_vectors: whether it gives vectors of whole texts, and has no files that this package knows.
   """

@@ -15,18 +15,18 @@ from bert_flow_tf.encoder.settings import TENSORFLOW
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.encoder.text_encoder import TokenEncoder
-from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+from bert_flow_tf.encoder.transformer.weight_names import path_of_variable
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.flow.keras import (
   Layer,
   as_output_shape,
-  check_dense,
   is_symbolic,
   name_in_file,
   name_scope,
   registered,
   weights_on,
 )
+from bert_flow_tf.io.checks import check_dense
 
 # Differences that an error names.
 _SHOWN = 3

@@ -5,13 +5,14 @@ load_encoder           name -> kind -> class of its encoders
 read_encoder           name -> files -> model, tokenizer and weights of tokens, for a `SentenceEncoder`
 """
 
+from __future__ import annotations
+
 import dataclasses
 import importlib
 import os
 import pathlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.encoder.checkpoints import google
@@ -37,6 +38,7 @@ from bert_flow_tf.encoder.settings import (
   STATIC_TOKEN_WEIGHTS,
   TENSORFLOW,
   EncoderSettings,
+  needs_tensorflow,
   reject_openvino,
 )
 from bert_flow_tf.encoder.text.folder import load_tokenizer
@@ -44,14 +46,18 @@ from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_wei
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
 from bert_flow_tf.encoder.transformer.number_formats import INT8
-from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import StoredWeights, share_weights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.files import Json
+from bert_flow_tf.io.lazy import imported_tensorflow, load_tensorflow
+
+if TYPE_CHECKING:
+  from bert_flow_tf.encoder.transformer.transformer import Transformer
 
 _MODEL2VEC = "model2vec"
+# Device of the first GPU of NVIDIA.
+_GPU = pathlib.Path("/dev/nvidia0")
 
 
 class EncoderParts(NamedTuple):
@@ -68,9 +74,13 @@ def load_encoder(settings: EncoderSettings, fit: FitSettings | None = None) -> T
 
   `fit`: the weights of a fit, and the settings that replace `settings` for these weights.
   """
-  if settings.precision == INT8 and settings.engine == TENSORFLOW:
-    largest_of_kernels()  # an error here comes before the long loading
   kind, _ = split_name(settings.encoder_name)
+  if needs_tensorflow(settings.encoder_name, settings.engine):
+    load_tensorflow()
+    if settings.precision == INT8:
+      from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+
+      largest_of_kernels()  # an error here comes before the long loading
   # Named, not imported: encoders are loaded by an encoder's class, too, and by its Keras layer.
   module, _, name = kind.encoder_class.rpartition(".")
   encoder_class: type[TextEncoder] = getattr(importlib.import_module(module), name)
@@ -177,11 +187,12 @@ def read_encoder(
 def _check_openvino():
   """Raises a ConfigError if OpenVINO is missing, or cannot do what is asked for here."""
   check_openvino()
-  devices = tf.distribute.get_strategy().num_replicas_in_sync
+  tf = imported_tensorflow()
+  devices = 1 if tf is None else tf.distribute.get_strategy().num_replicas_in_sync
   if devices > 1:
     reject_openvino(OPENVINO, f"it computes on the CPU, not on the {devices} devices of a strategy")
-  if tf.config.list_logical_devices("GPU"):
-    logging.info("engine=%s computes on the CPU; engine=%s computes on the GPU", OPENVINO, TENSORFLOW)
+  if _GPU.exists():
+    logging.info("engine=%s computes on the CPU; engine=%s can compute on the GPU", OPENVINO, TENSORFLOW)
 
 
 def _is_static_model(source):

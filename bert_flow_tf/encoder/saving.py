@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.checkpoints.declared import DECLARATION, DOCUMENT, QUE
 from bert_flow_tf.encoder.checkpoints.files import SAVED_BY_TRANSFORMERS, TOKENIZER_CONFIG
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
-from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+from bert_flow_tf.encoder.transformer.weight_names import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io import checksums

@@ -1,5 +1,7 @@
 """SentenceEncoder, the encoder that a user loads: a transformer, or its word rows alone."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import functools
@@ -11,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.encoder import pooling as pooling_lib
@@ -36,19 +37,21 @@ from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer, pad_batch
 from bert_flow_tf.encoder.text_encoder import TextEncoder, sentences_of_step
 from bert_flow_tf.encoder.transformer.architectures import BERT, bare_name
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
 from bert_flow_tf.encoder.transformer.number_formats import INT8, reject_int8
-from bert_flow_tf.encoder.transformer.transformer import Transformer
 from bert_flow_tf.encoder.transformer.weights import StoredWeights
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress
 
-if TYPE_CHECKING:  # imported where they are used: most encoders need neither TensorFlow Text nor Keras
+if TYPE_CHECKING:  # imported where they are used: OpenVINO needs no TensorFlow, few encoders TensorFlow Text or Keras
+  import tensorflow as tf
+
   from bert_flow_tf.encoder.encoder_graph import EncoderGraph
   from bert_flow_tf.encoder.layer import EncoderLayer
+  from bert_flow_tf.encoder.transformer.transformer import Transformer
 
 # Largest number of tokens of a sentence that is computed by a graph of its own, which holds the kernels once more.
 _FEW_TOKENS = 128
@@ -223,10 +226,9 @@ class SentenceEncoder(TextEncoder):
     self._functions: dict[tuple[Pooling, bool], Callable] = vars(self).get("_functions", {})
     self._functions.clear()  # of copies with other prompts, too
     self._strategy, self._replicas = None, 1
-    if self.engine == OPENVINO:
+    if self.engine == OPENVINO or self.is_static:
       return
-    if not self.is_static:
-      self.bert.compute_in(precision, frozen)
+    self.bert.compute_in(precision, frozen)
     # Devices with a copy of the weights, which embed together: of the strategy in whose scope the weights were created.
     self._strategy = getattr(self.bert.weights[0], "distribute_strategy", None)
     if self._strategy is not None:
@@ -275,6 +277,8 @@ class SentenceEncoder(TextEncoder):
   def _cache_settings(self, pooling, max_seq_length):
     settings = super()._cache_settings(pooling, max_seq_length)
     if self.precision == INT8 and self.engine == TENSORFLOW:  # the CPU decides it
+      from bert_flow_tf.encoder.transformer.int8 import largest_of_kernels
+
       settings["largest_of_kernels"] = largest_of_kernels()
     if self.engine == OPENVINO and not computes_in(self.precision):
       settings["computes_in"] = "float32"
@@ -283,7 +287,7 @@ class SentenceEncoder(TextEncoder):
   def count_params(self) -> int:
     """Returns the number of weights."""
     model = self._weights.model
-    if isinstance(model, StoredWeights):
+    if isinstance(model, StoredWeights | WordRows):
       return sum(map(math.prod, model.shapes.values()))
     return sum(weight.shape.num_elements() for weight in model.weights)
 
@@ -359,7 +363,7 @@ class SentenceEncoder(TextEncoder):
     sentence_embedding_type: str | Pooling | None = None,
     max_seq_length: int | None = None,
     **kwargs: Any,
-  ) -> "EncoderLayer":
+  ) -> EncoderLayer:
     """Returns a Keras layer from sentences or their ids to embeddings, on the weights of this encoder.
 
     The layer is a layer of the process's Keras, `tf.keras`.
@@ -374,6 +378,7 @@ class SentenceEncoder(TextEncoder):
     Raises:
       ConfigError, EncoderError: an argument is not allowed, or a static encoder is to be trained.
     """
+    load_tensorflow()
     from bert_flow_tf.encoder.layer import EncoderLayer
 
     max_seq_length = self.check_max_seq_length(max_seq_length)
@@ -384,8 +389,9 @@ class SentenceEncoder(TextEncoder):
     self.compute_in(self.precision, frozen=False)
     return EncoderLayer(self, self.pooling(sentence_embedding_type), max_seq_length, trainable, **kwargs)
 
-  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> "EncoderGraph":
+  def text_graph(self, pooling: Pooling | None, max_seq_length: int) -> EncoderGraph:
     """See the base class."""
+    load_tensorflow()
     from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 
     self._check_graph()
@@ -417,6 +423,8 @@ class SentenceEncoder(TextEncoder):
     No gradient flows into the encoder. `dropout_seed`, int32 [2], is for BERT's dropout, which the published code uses
     while it fits the flow (flag `encoder_dropout`); None for no dropout.
     """
+    import tensorflow as tf
+
     return tf.stop_gradient(self.pooled_batch(ids, mask, pooling, dropout_seed))
 
   def pooled_batch(
@@ -432,6 +440,8 @@ class SentenceEncoder(TextEncoder):
     `packed`: whether padding is left out of everything but attention, which changes results by float rounding only.
     Without a mask it is one sentence, by an encoder that is not trained.
     """
+    import tensorflow as tf
+
     self._check_graph()
     pooling = self.pooling(pooling)
     hidden_states: Any = ()
@@ -500,11 +510,13 @@ class SentenceEncoder(TextEncoder):
       progress.update(len(ids))
       return self.bert.embed(ids, table)[:, : self.truncate_dim]
     check_not_forked(EncoderError)
-    embed, has_gpu = self._embed_by_tensorflow, bool(tf.config.list_logical_devices("GPU"))
-    if self.engine == OPENVINO:
-      embed, has_gpu = self._embed_by_openvino, False
-    elif not has_gpu:
-      _suggest_openvino(self._weights.frozen and self.precision == "float32")
+    embed, has_gpu = self._embed_by_openvino, False
+    if self.engine == TENSORFLOW:
+      import tensorflow as tf
+
+      embed, has_gpu = self._embed_by_tensorflow, bool(tf.config.list_logical_devices("GPU"))
+      if not has_gpu:
+        _suggest_openvino(self._weights.frozen and self.precision == "float32")
     # The longest come first, so that a batch that is too large fails at once.
     embeddings = np.empty([len(ids), self.dim(pooling)], np.float32)
     order = np.argsort([-len(row) for row in ids], kind="stable")
@@ -538,6 +550,8 @@ class SentenceEncoder(TextEncoder):
 
   def _embed_by_tensorflow(self, batches, pooling):
     """Yields the embeddings of batches of int32 arrays [seq_len], one for each device or less, float32 [batch, dim]."""
+    import tensorflow as tf
+
     padded = [pad_batch(batch, self.tokenizer.pad_id) for batch in batches]
     ids, _ = padded[0]
     if self._weights.frozen and self._strategy is None and len(ids) == 1 and ids.shape[1] <= _FEW_TOKENS:
@@ -552,6 +566,8 @@ class SentenceEncoder(TextEncoder):
 
     It is traced once for all shapes, without the blocks that the pooling ignores.
     """
+    import tensorflow as tf
+
     key = pooling, of_one_sentence
     if key not in self._functions:
       spec, strategy = tf.TensorSpec([None, None], tf.int32), self._strategy

@@ -33,6 +33,12 @@ TENSORFLOW, OPENVINO = ENGINES = ("tensorflow", "openvino")
 NO_GRADIENTS = "it has no gradients, which a training needs"
 
 
+def needs_tensorflow(name: str, engine: str) -> bool:
+  """Returns whether TensorFlow computes the embeddings of an encoder: of a transformer, or of a SavedModel."""
+  kind, _ = kinds.split_name(name)
+  return kind is kinds.SAVED_MODEL or (kind.has_transformer and engine == TENSORFLOW)
+
+
 class Role(enum.Enum):
   """Role of a setting in the identity of embeddings, and for a calibration that is loaded with another encoder."""
 

@@ -1,5 +1,7 @@
 """The base of all encoders: embedding of sentences with a cache, and the identity of the embeddings."""
 
+from __future__ import annotations
+
 import abc
 import copy
 import dataclasses
@@ -7,10 +9,9 @@ import functools
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-import tensorflow as tf
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.encoder.cache import CHUNK_SENTENCES, EmbeddingCache
@@ -25,7 +26,11 @@ from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.files import Json
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
+
+if TYPE_CHECKING:
+  import tensorflow as tf
 
 # Packages whose versions change embeddings by rounding, or by a fixed error.
 _PACKAGES = ("tensorflow", "tokenizers")
@@ -439,12 +444,16 @@ class TextEncoder(abc.ABC):
     packages = _PACKAGES
     if self.engine != TENSORFLOW:
       settings["engine"], packages = self.engine, (*_PACKAGES, self.engine)
-    # Only GPUs round float32 products to TF32.
-    has_tf32 = tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled()
-    if has_tf32 and self.precision == "float32" and self.engine == TENSORFLOW:
+    if self.precision == "float32" and self.engine == TENSORFLOW and _has_tf32():
       settings["precision"] = "tf32"
     versions = {package: importlib.metadata.version(package) for package in packages}
     return {**settings, "versions": versions, "computation": _COMPUTATION}
+
+
+def _has_tf32():
+  """Returns whether TensorFlow rounds float32 products to TF32, as only GPUs do."""
+  tf = load_tensorflow()
+  return bool(tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled())
 
 
 def sentences_of_step(length: int, batch_size: int, has_gpu: bool) -> int:

@@ -12,6 +12,8 @@ CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
 
 # Keys of the original's files with the only value that the original or this package can compute.
 _FIXED = {"latent_architecture": "glow_resnet", "top_prior": "normal", "use_fp16": False}
+# Values of a flow's weight `state`: new, loaded from the original, initialized from data.
+NEW, LOADED, INITIALIZED = range(3)
 MAX_DEPTH = 1000  # steps per level
 _ACTNORM_INITS, _PERMUTATIONS = ("data", "glorot"), ("reverse", "random")
 _CHOICES = {"activation": ("relu", "gatu"), "coupling": ("additive", "affine")}

@@ -13,7 +13,7 @@ from absl import logging
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
-from bert_flow_tf.flow.config import FlowConfig, check_arguments
+from bert_flow_tf.flow.config import INITIALIZED, LOADED, NEW, FlowConfig, check_arguments
 from bert_flow_tf.flow.keras import DType, Layer, name_in_file, name_scope, one_in_file, registered
 from bert_flow_tf.flow.layer import FlowLayer, Network, Vectors, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
@@ -23,8 +23,6 @@ from bert_flow_tf.io.checks import check_rows
 if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
   import tensorflow_probability as tfp
 
-# Values of the `state` weight: new, loaded from the original, initialized from data.
-_NEW, _LOADED, INITIALIZED = range(3)
 # The archive and its `method`: a flow is saved as the calibration that it is.
 _KIND, _METHOD = "calibration", "flow"
 
@@ -130,7 +128,7 @@ class Glow(FlowLayer):
     weights = self.named_weights()
     for name, source in new.named_weights().items():
       weights[name].weight.assign(tf.convert_to_tensor(source.weight))
-    self.state.assign(_NEW)
+    self.state.assign(NEW)
     self.seed = new.seed
 
   def copy(self) -> "Glow":
@@ -193,7 +191,7 @@ class Glow(FlowLayer):
   @property
   def needs_initialization(self) -> bool:
     """True if the flow waits for `initialize`: its weights are neither from data, nor Glorot, nor loaded."""
-    return self.actnorm_init == "data" and self._read_state() == _NEW
+    return self.actnorm_init == "data" and self._read_state() == NEW
 
   def initialize(self, embeddings: Vectors) -> None:
     """Initializes every actnorm from data u [batch, dim], layer by layer; possible once.
@@ -285,8 +283,8 @@ class Glow(FlowLayer):
   def load_tf1_variables(self, variables: Mapping[str, np.ndarray]) -> None:
     """Sets every weight from {name in the original: array}; see `named_weights.assign_original`."""
     assign_original(self.named_weights(), variables)
-    if self._read_state() == _NEW:
-      self.state.assign(_LOADED)
+    if self._read_state() == NEW:
+      self.state.assign(LOADED)
 
   def contents(self) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     """Returns the JSON settings and the arrays, by their names in the original, that `restore` takes."""
@@ -306,8 +304,8 @@ class Glow(FlowLayer):
     if arguments.pop("method") != _METHOD or "shares" in arguments:
       raise FlowError("it is another calibration, or more than a flow; load it with load_calibration")
     state = arguments.pop("state")
-    if state not in (_NEW, _LOADED, INITIALIZED):
-      raise FlowError(f"state is {state!r}, expected an integer from {_NEW} to {INITIALIZED}")
+    if state not in (NEW, LOADED, INITIALIZED):
+      raise FlowError(f"state is {state!r}, expected an integer from {NEW} to {INITIALIZED}")
     # A flow that is larger than its weights would take memory and time before it is rejected.
     config = FlowConfig.from_dict(arguments["config"])
     largest = max(size for array in arrays.values() for size in array.shape)

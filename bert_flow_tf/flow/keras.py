@@ -12,8 +12,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
-from bert_flow_tf.errors import DataError
-
 # The first use of `tf.keras` decides.
 IS_KERAS_3 = not tf.keras.layers.Layer.__module__.startswith("tf_keras.")
 if IS_KERAS_3:
@@ -77,13 +75,6 @@ def is_symbolic(values: object) -> bool:
   if IS_KERAS_3:
     return isinstance(values, keras.KerasTensor)
   return tf.is_tensor(values) and keras.backend.is_keras_tensor(values)
-
-
-def check_dense(values: object, argument: str) -> None:
-  """Raises a DataError for a tensor without a dense shape."""
-  if isinstance(values, tf.RaggedTensor | tf.SparseTensor):
-    kind = type(values).__name__
-    raise DataError(f"{argument}: a {kind}; expected a dense one, as to_tensor or tf.sparse.to_dense makes", argument)
 
 
 def parts_of(layer: Layer) -> list[Layer]:

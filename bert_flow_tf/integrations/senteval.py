@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:  # imports TensorFlow
+if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
 
 Sentence = Sequence[str | bytes]  # words, or a str

@@ -38,6 +38,14 @@ def is_in(folder: str | os.PathLike, kind: str) -> bool:
   return path_of(folder, kind).is_file()
 
 
+def encoder_in(folder: str | os.PathLike) -> Json:
+  """Returns what a folder's saved model holds of its encoder; {} if that is unknown, or cannot be read."""
+  for kind in _MODELS:
+    with contextlib.suppress(Exception), zipfile.ZipFile(path_of(folder, kind)) as members:
+      return dict(parse_json(members.read(_SETTINGS))["encoder"])
+  return {}
+
+
 def write(
   folder: str | os.PathLike, kind: str, settings: Mapping[str, object], arrays: Mapping[str, np.ndarray]
 ) -> pathlib.Path:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, one_line
+from bert_flow_tf.errors import BertFlowError, CalibrationError, ConfigError, DataError, one_line
+from bert_flow_tf.io.lazy import imported_tensorflow
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Rows converted to float64 at a time: 8192 rows of 1024 dimensions are 64 MiB.
@@ -150,3 +151,11 @@ def check_assignment(instance: object, kind: type, attributes: Collection[str], 
     return
   way = _ASSIGNED.get(name, "expected an argument of from_pretrained or encode")
   raise ConfigError(f"{name}={repr(value)[:60]}: an assignment changes no embedding; {way}", argument=name)
+
+
+def check_dense(values: object, argument: str) -> None:
+  """Raises a DataError for a tensor without a dense shape."""
+  tf = imported_tensorflow()
+  if tf is not None and isinstance(values, tf.RaggedTensor | tf.SparseTensor):
+    kind = type(values).__name__
+    raise DataError(f"{argument}: a {kind}; expected a dense one, as to_tensor or tf.sparse.to_dense makes", argument)

@@ -22,7 +22,7 @@ from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import TaskRecord, task_record
 from bert_flow_tf.runs.run_folder import RunFolder, describe_measured
 from bert_flow_tf.runs.search_run import search_record
-from bert_flow_tf.training.strategies import embedding_scope, log_devices
+from bert_flow_tf.training.devices import loading_scope, log_devices
 
 # The original's file of SentEval's results.
 _PUBLISHED_RESULTS = "senteval_results.json"
@@ -31,8 +31,9 @@ _PUBLISHED_RESULTS = "senteval_results.json"
 def load_calibrated(folders: Sequence[str], **arguments: Any) -> dict[str, SentenceModel]:
   """Returns {method: model} of folders of calibrations, which share encoder and pooling, the encoder alone first."""
   loaded: list[SentenceModel] = []
+  name, engine = arguments.get("model"), arguments.get("engine")
   for folder in folders:
-    with embedding_scope():
+    with loading_scope(folder, name, engine):
       loaded.append(SentenceModel.load(folder, **arguments))
     arguments |= {"model": loaded[0].encoder, **loaded[0].identity.settings.model_arguments()}
   # The encoder alone is the method that all others are compared with.

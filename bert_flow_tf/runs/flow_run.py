@@ -34,10 +34,11 @@ from bert_flow_tf.report import result_files, sentences
 from bert_flow_tf.report.record import task_record
 from bert_flow_tf.runs.run_folder import RunFolder, describe_measured
 from bert_flow_tf.runs.search_run import search_record
-from bert_flow_tf.training.fitter import Fitter, check_flow
+from bert_flow_tf.training.devices import log_devices
+from bert_flow_tf.training.fitter import Fitter
+from bert_flow_tf.training.flow_fit import check_flow
 from bert_flow_tf.training.loop import check_claim
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
-from bert_flow_tf.training.strategies import log_devices
 from bert_flow_tf.training.workers import is_chief
 
 # Calibrations that are part of an experiment's name; more would make it too long.

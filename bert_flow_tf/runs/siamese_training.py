@@ -14,13 +14,15 @@ from bert_flow_tf.runs import siamese_scores
 from bert_flow_tf.runs.run_folder import RunFolder
 from bert_flow_tf.runs.siamese_parts import CLASSIFIER, ENCODER, SiameseParts
 from bert_flow_tf.tf1.flow import without_scale
-from bert_flow_tf.training.fitter import Fitter, check_flow
+from bert_flow_tf.training.devices import log_devices
+from bert_flow_tf.training.fitter import Fitter
+from bert_flow_tf.training.flow_fit import check_flow
 from bert_flow_tf.training.optimizer import num_steps
 from bert_flow_tf.training.siamese.early_stopping import EarlyStopping
 from bert_flow_tf.training.siamese.labeled_pairs import LabeledPairs
 from bert_flow_tf.training.siamese.losses import SiameseLosses
 from bert_flow_tf.training.siamese.trainer import SiameseTrainer
-from bert_flow_tf.training.strategies import log_devices, peak_memory
+from bert_flow_tf.training.strategies import peak_memory
 
 
 class SiameseTraining:

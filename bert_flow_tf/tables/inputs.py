@@ -25,7 +25,7 @@ from bert_flow_tf.progress import counted
 from bert_flow_tf.tables.kinds import EncoderKind, encoder_kind
 from bert_flow_tf.training.settings import FlowSettings
 
-if TYPE_CHECKING:  # which import TensorFlow
+if TYPE_CHECKING:
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
   from bert_flow_tf.encoder.text_encoder import TextEncoder
   from bert_flow_tf.encoder.transformer.config import EncoderConfig
@@ -127,7 +127,7 @@ class TableInputs:
 
   def check_fits(self, corpora: Sequence[str]) -> None:
     """Checks, before anything slow, the flow's settings, and that each task and each of some corpora has a batch."""
-    from bert_flow_tf.training.fitter import check_flow
+    from bert_flow_tf.training.flow_fit import check_flow
 
     names = [target_of([task]) for task in self.tasks]
     for name in names + list(corpora):
@@ -174,7 +174,7 @@ def load_table_encoder(name: str, inputs: TableInputs) -> Any:
     return _load_bert(name, inputs.embedding)
   words = wanted_words(inputs.sentences())
   vectors = WordVectors.from_file(os.path.expanduser(split_name(name)[1]), words)
-  from bert_flow_tf.encoder.other.word_encoder import WordEncoder  # imports TensorFlow, after the files are read
+  from bert_flow_tf.encoder.other.word_encoder import WordEncoder
 
   return WordEncoder(EncoderSettings.of(name), vectors=vectors)
 
@@ -196,7 +196,7 @@ def change_encoder(
 
 
 def _load_bert(name, settings, token_weights=None):
-  from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
+  from bert_flow_tf.model import SentenceModel
   from bert_flow_tf.training.strategies import embedding_scope
 
   arguments = {**settings.loading_arguments(), "token_weights": token_weights}

@@ -25,7 +25,7 @@ from bert_flow_tf.tables.inputs import TableInputs, change_encoder, label_of, lo
 from bert_flow_tf.tables.kinds import EncoderKind, encoder_kind
 from bert_flow_tf.tables.recipe import CONTROLS, NONE, UNIFORM, RowRecipe
 
-if TYPE_CHECKING:  # imports TensorFlow, after the files are read
+if TYPE_CHECKING:
   from bert_flow_tf.model import SentenceModel
 
 NLI_TUNED = " (fine-tuned on NLI)"
@@ -209,7 +209,7 @@ class Workbench:
     return key
 
   def _model(self, embedding):
-    from bert_flow_tf.model import SentenceModel  # imports TensorFlow, after the files are read
+    from bert_flow_tf.model import SentenceModel
 
     settings = self.inputs.embedding
     return SentenceModel(
@@ -248,7 +248,7 @@ class Workbench:
   @functools.cached_property
   def _fitter(self):
     """The fitter of all models, which fits a part that several of them share once."""
-    from bert_flow_tf.training.fitter import Fitter  # imports TensorFlow, after the files are read
+    from bert_flow_tf.training.fitter import Fitter
 
     return Fitter(show_progress=False, keep_trainers=True)
 

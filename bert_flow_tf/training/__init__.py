@@ -7,6 +7,7 @@ Files in reading order:
     settings            FlowSettings: the settings that decide a fit
     fit_rows            the rows of a fit: sentences or vectors
     fitter              Fitter: the fit of any calibration on them; choice has `calibration=auto`
+    flow_fit            the fit of a flow
     linear_fit          calibrations without steps
     calibrate           fit_calibration: vectors of any program
     sources             pairs of embeddings, computed once or in each step with dropout
@@ -14,7 +15,8 @@ Files in reading order:
     flow_trainer        Trainer: the flow's steps
     loop                TrainingLoop: steps, checkpoints, progress, events
     optimizer           the published optimizer and learning rate
-    strategies          devices of this machine, and several that train together
+    devices             devices of this process
+    strategies          several devices that train together
     workers             several machines
     siamese/            fine-tuning of an encoder on labeled pairs
 """

@@ -1,11 +1,12 @@
 """Fit of a calibration on vectors of any program."""
 
+from __future__ import annotations
+
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
 from bert_flow_tf.calibration.step import Calibration
@@ -13,6 +14,9 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.progress import either_name
 from bert_flow_tf.training.fit_rows import Dev, FitVectors
 from bert_flow_tf.training.fitter import Fitter, settings_of_fit
+
+if TYPE_CHECKING:
+  import tensorflow as tf
 
 
 @either_name

@@ -23,10 +23,10 @@ from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.io.checks import as_array, check_rows
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.progress import counted
-from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout, VectorPairs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported where they are used: a flow's pairs need TensorFlow
   from bert_flow_tf.training.choice import Choice
+  from bert_flow_tf.training.sources import EmbeddingPairs, SentencePairsWithDropout
 
 _SAMPLE = 1024
 # Distinct queries from which their mean is known well enough, and below which a fit without queries is often better.
@@ -189,6 +189,8 @@ class FitSentences(_FitRows):
 
   def flow_pairs(self, pairs_seen: Callable[[int], np.ndarray]) -> EmbeddingPairs | SentencePairsWithDropout:
     """Returns the pairs for a flow; of sentences without embeddings only `pairs_seen`: number -> sorted indices."""
+    from bert_flow_tf.training.sources import SentencePairsWithDropout
+
     source = self._flow_pairs(pairs_seen)
     values = self._identity.deciding()
     del values["low_dim"]  # comes after the flow
@@ -197,6 +199,8 @@ class FitSentences(_FitRows):
     return source
 
   def _flow_pairs(self, pairs_seen):
+    from bert_flow_tf.training.sources import SentencePairsWithDropout
+
     pairs = self.pairs
     if self._encoder_dropout and isinstance(self._encoder, SentenceEncoder):
       arguments = self._identity.settings.pooling_arguments()
@@ -301,6 +305,8 @@ class FitVectors(_FitRows):
 
   @functools.cached_property
   def _source(self):
+    from bert_flow_tf.training.sources import EmbeddingPairs, VectorPairs
+
     vectors = self._vectors
     if isinstance(vectors, tuple):
       return EmbeddingPairs(*vectors)
@@ -326,5 +332,7 @@ def _embedding_pairs(
   embeddings: Embeddings, pairs: SentencePairs, numbers: np.ndarray | None = None, num_pairs: int = 0
 ) -> EmbeddingPairs:
   """Returns the `EmbeddingPairs` of sentence pairs, with the fingerprint of their embeddings."""
+  from bert_flow_tf.training.sources import EmbeddingPairs
+
   a, b = embeddings.of(pairs.sentences_a), embeddings.of(pairs.sentences_b)
   return EmbeddingPairs(a, b, embeddings.fingerprint(pairs), numbers, num_pairs)

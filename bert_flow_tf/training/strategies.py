@@ -1,8 +1,7 @@
-"""Devices of this machine, and devices that train together: a training's strategy, each replica's share of a batch."""
+"""Devices that train together, or embed: a strategy, and each replica's share of a batch."""
 
 import contextlib
 import os
-import pathlib
 import resource
 import sys
 from typing import Any
@@ -10,14 +9,11 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_flow_tf.errors import ConfigError, install_command
-from bert_flow_tf.io.cpus import usable_cpus
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.training.pipeline import batched
 from bert_flow_tf.training.settings import STRATEGIES
 from bert_flow_tf.training.workers import has_several_workers, read_tf_config
 
-_PCI_DEVICES = pathlib.Path("/sys/bus/pci/devices")
-_NVIDIA, _DISPLAY = "0x10de", "0x03"
 # Strategies of this process, by their devices or `Cluster`. A second strategy of the same devices would number its
 # collective operations as the first one does, and TensorFlow aborts if operations of the same number differ in shape.
 _strategies: dict[Any, tf.distribute.Strategy] = {}
@@ -122,40 +118,6 @@ def seed_of_step(seed: tf.Tensor, step: tf.Tensor, replica: tf.Tensor) -> tf.Ten
   """Returns the seed of a step's dropout on a replica, int32 [2]."""
   seed = tf.stack([seed, tf.cast(step, tf.int32)])
   return tf.random.experimental.stateless_fold_in(seed, tf.cast(replica, tf.int32))
-
-
-def log_devices(strategy: tf.distribute.Strategy | None = None) -> dict[str, Any]:
-  """Logs the devices of this process, and returns JSON values for results.json: names, and replicas of a training."""
-  names = []
-  for gpu in tf.config.list_physical_devices("GPU"):
-    details = tf.config.experimental.get_device_details(gpu)
-    number = gpu.name.removeprefix("/physical_device:")
-    capability = ".".join(map(str, details.get("compute_capability", ())))
-    names.append(f"{number} {details.get('device_name', '')}, compute capability {capability or 'unknown'}")
-  if not names:
-    names = [f"CPU, {usable_cpus()} cores"]
-    _warn_of_unused_gpus()
-  about: dict[str, Any] = {"names": names}
-  logged = "; ".join(names)
-  if strategy is not None:
-    about["replicas"] = strategy.num_replicas_in_sync
-    logged += f"; {about['replicas']} of them for a step" if about["replicas"] > 1 else ""
-  logging.info("devices: %s", logged)
-  return about
-
-
-def _warn_of_unused_gpus():
-  """Warns if the machine has a GPU of NVIDIA that TensorFlow does not see, though the user has not hidden it."""
-  count = 0
-  for device in _PCI_DEVICES.glob("*"):
-    with contextlib.suppress(OSError):
-      is_nvidia = (device / "vendor").read_text().startswith(_NVIDIA)
-      count += is_nvidia and (device / "class").read_text().startswith(_DISPLAY)
-  if count and "CUDA_VISIBLE_DEVICES" not in os.environ:
-    reason = "this TensorFlow is built without CUDA"
-    if tf.test.is_built_with_cuda():
-      reason = f"its driver (see nvidia-smi) or CUDA's libraries are missing ({install_command('and-cuda')})"
-    logging.warning("the CPU computes: TensorFlow does not see the GPU of this machine; %s", reason)
 
 
 def grow_memory() -> None:

@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Mapping
 
+from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
 from bert_flow_tf.data.files.input_format import JSONL, PARQUET
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums
@@ -76,9 +77,6 @@ def with_sha256_of_values(embedder: Json, *manifests: Mapping[str, object]) -> J
   """
   if embedder.get("calibration_sha256") is None:
     return embedder
-  # Imported here: it needs TensorFlow.
-  from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
-
   for manifest in manifests:
     calibration = manifest.get("calibration")
     if isinstance(calibration, dict) and calibration.get("folder"):

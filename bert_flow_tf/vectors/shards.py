@@ -20,6 +20,7 @@ from absl import logging
 from bert_flow_tf.data.files.input_format import JSONL, PARQUET, TFRECORD
 from bert_flow_tf.data.files.parquet import import_parquet
 from bert_flow_tf.io import checksums, files, storage
+from bert_flow_tf.io.lazy import load_tensorflow
 
 NPY = "npy"
 # Names of the counters.
@@ -192,8 +193,7 @@ def write_lines(file: IO[bytes], lines: Iterable[object]) -> None:
 
 
 def _write_examples(file, ids, vectors):
-  import tensorflow as tf
-
+  tf = load_tensorflow()
   # TensorFlow writes to a path.
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "records")

@@ -9,7 +9,11 @@ from tests.testing import REPO, run_python
 # Keras imports scikit-learn, if it is installed, and this loads OpenMP.
 _TENSORFLOW = "import os\nprint(os.environ.get('OMP_WAIT_POLICY'))\nraise ImportError\n"
 _AFTER = "\nexcept ImportError:\n  import os\n  print(os.environ.get('OMP_WAIT_POLICY'))"
-_IMPORTS = ("from bert_flow_tf import SentenceModel", "from run_scripts.quiet import import_tensorflow as f; f()")
+_IMPORTS = (
+  "from bert_flow_tf import Glow",
+  "from bert_flow_tf import SentenceModel; SentenceModel.from_pretrained()",
+  "from run_scripts.quiet import import_tensorflow as f; f()",
+)
 
 
 @pytest.mark.parametrize("code", _IMPORTS)

@@ -20,7 +20,7 @@ from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.settings import setting
 from bert_flow_tf.runs.flow_run import FlowRunSettings
 from bert_flow_tf.serving.metadata import read_origin
-from bert_flow_tf.training.fitter import make_trainer
+from bert_flow_tf.training.flow_fit import make_trainer
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from tests.runs import small_runs

@@ -10,7 +10,7 @@ from tensorflow.python.framework import config
 
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.settings import changed_values
-from bert_flow_tf.training import strategies
+from bert_flow_tf.training import devices, strategies
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.siamese.settings import SiameseSettings
 from bert_flow_tf.training.strategies import embedding_scope, make_strategy, seed_of_step
@@ -166,7 +166,7 @@ def gpus(monkeypatch):
 
 def test_gpus_are_named(gpus, logged):
   names = [f"GPU:{i} NVIDIA H200, compute capability 9.0" for i in range(2)]
-  assert strategies.log_devices(tf.distribute.get_strategy()) == {"names": names, "replicas": 1}
+  assert devices.log_devices(tf.distribute.get_strategy()) == {"names": names, "replicas": 1}
   assert logged == [f"devices: {names[0]}; {names[1]}"]
 
 
@@ -174,11 +174,11 @@ def test_gpus_are_named(gpus, logged):
 def test_cores_are_those_of_this_process(monkeypatch, logged):
   """As under `taskset -c 0`."""
   monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [])
-  monkeypatch.setattr(strategies, "_warn_of_unused_gpus", lambda: None)
+  monkeypatch.setattr(devices, "_warn_of_unused_gpus", lambda tf: None)
   before = os.sched_getaffinity(0)
   os.sched_setaffinity(0, [min(before)])
   try:
-    assert strategies.log_devices() == {"names": ["CPU, 1 cores"]}
+    assert devices.log_devices() == {"names": ["CPU, 1 cores"]}
   finally:
     os.sched_setaffinity(0, before)
 

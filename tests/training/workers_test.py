@@ -15,7 +15,7 @@ from bert_flow_tf.data.tasks import load_task
 from bert_flow_tf.errors import ConfigError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
-from bert_flow_tf.training.fitter import make_trainer
+from bert_flow_tf.training.flow_fit import make_trainer
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.training.sources import EmbeddingPairs
 from bert_flow_tf.training.strategies import make_strategy

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from bert_flow_tf.data.files.source import Reader, TextError, decode, too_long
 from bert_flow_tf.errors import DataError, one_line
+from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import counted
 
 # Kinds of values that a TFRecord's features may have: of the sentence, of the id.
@@ -23,8 +24,7 @@ class TfRecordReader(Reader[bytes]):
     return 0
 
   def _records(self, offset: int, number: int) -> Iterator[tuple[bytes | TextError, int]]:
-    import tensorflow as tf  # only for these files
-
+    tf = load_tensorflow()  # only for these files
     compression = {"gz": "GZIP"}.get(self.source.packing, "")
     records = tf.data.TFRecordDataset(self.path, compression).skip(number - 1)
     limit = self._format.max_bytes
@@ -39,9 +39,9 @@ class TfRecordReader(Reader[bytes]):
 
   def fields(self, record: bytes) -> list[str]:
     """See `Reader.fields`."""
-    import tensorflow as tf
     from google.protobuf.message import DecodeError
 
+    tf = load_tensorflow()
     try:
       example = tf.train.Example.FromString(record).features.feature
     except DecodeError as error:

@@ -10,7 +10,8 @@ from bert_flow_tf.encoder.checkpoints import files, tf1, tf1_names
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig, check_config
 from bert_flow_tf.encoder.transformer.families.architecture import SIZES
-from bert_flow_tf.encoder.transformer.weights import StoredWeights, shapes_of
+from bert_flow_tf.encoder.transformer.weight_names import shapes_of
+from bert_flow_tf.encoder.transformer.weights import StoredWeights
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import ml_dtypes  # noqa: F401  # gives NumPy the type bfloat16
 import numpy as np
-import tensorflow as tf
 from safetensors import safe_open
 
 from bert_flow_tf.encoder.checkpoints.files import VOCAB_TXT, EncoderFiles, check_vocabulary, failure
@@ -94,7 +94,7 @@ def _read_from(where, read):
 
 def _read_safetensors(path, main):
   """Returns the tensors of a file that PyTorch or a TensorFlow model of transformers wrote."""
-  content = safe_open(path, "tf")  # NumPy has no bfloat16
+  content = safe_open(path, "np")
   tensors = {}
   for name in content.keys():  # noqa: SIM118
     part = content.get_slice(name)
@@ -115,7 +115,9 @@ def _read_safetensors(path, main):
 
 def _read(content, name, path=""):
   """Returns a tensor as float32; `path` of a tensor of PyTorch, whose kernels are transposed."""
-  return from_pytorch(path, tf.cast(content.get_tensor(name), tf.float32).numpy())
+  with np.errstate(over="ignore"):  # of float64; what reads a weight says that it is infinite
+    value = content.get_tensor(name).astype(np.float32, copy=False)
+  return from_pytorch(path, value)
 
 
 def _read_hdf5(path, main):
@@ -139,7 +141,7 @@ def _below(main, name):
 
 @contextlib.contextmanager
 def _reading(weights: pathlib.Path) -> Iterator[None]:
-  """Makes one EncoderError of the many that safetensors, h5py and TensorFlow raise in the block."""
+  """Makes one EncoderError of the many that safetensors, h5py and NumPy raise in the block."""
   try:
     yield
   except EncoderError:

@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
-import tensorflow as tf
 
 from bert_flow_tf.encoder.checkpoints.declared import Declared, read_declared, read_modules
 from bert_flow_tf.encoder.checkpoints.files import (
@@ -43,7 +43,7 @@ from bert_flow_tf.encoder.checkpoints.preset_files import (
 from bert_flow_tf.encoder.transformer.architectures import ARCHITECTURES
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
 from bert_flow_tf.encoder.transformer.families.architecture import SIZES
-from bert_flow_tf.encoder.transformer.weights import shapes_of
+from bert_flow_tf.encoder.transformer.weight_names import shapes_of
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
@@ -578,7 +578,7 @@ def _read(array, scale, per_row, shape):
   """
   values = array[()]
   if _type_of(array) == "bfloat16":
-    values = values.view(tf.bfloat16.as_numpy_dtype)
+    values = values.view(ml_dtypes.bfloat16)
   values = values.astype(np.float32)
   if scale is not None:
     scales = np.asarray(scale[()], np.float32)

@@ -31,7 +31,8 @@ from bert_flow_tf.encoder.checkpoints.model_garden_names import (
 from bert_flow_tf.encoder.checkpoints.tf1 import Checkpoint, find_prefix
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.weights import StoredWeights, shapes_of
+from bert_flow_tf.encoder.transformer.weight_names import shapes_of
+from bert_flow_tf.encoder.transformer.weights import StoredWeights
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
 

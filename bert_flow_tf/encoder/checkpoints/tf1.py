@@ -1,15 +1,16 @@
 """Reading of checkpoints of TensorFlow 1 and 2. Nothing is unpickled."""
 
+from __future__ import annotations
+
 import glob
 import os
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
-from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_flow_tf.encoder.checkpoints.files import (
   CHECKPOINT_INDEX,
@@ -22,13 +23,16 @@ from bert_flow_tf.encoder.checkpoints.files import (
 from bert_flow_tf.encoder.checkpoints.preset_files import is_preset
 from bert_flow_tf.errors import EncoderError, one_line
 
+if TYPE_CHECKING:
+  from tensorflow.core.protobuf import trackable_object_graph_pb2
+
 # Names of a checkpoint's files: its prefix and one of these endings.
 _FILE = re.compile(r"(.+)\.(?:index|meta|data-\d{5}-of-\d{5})")
 _GOOGLE = "bert_model.ckpt"
 _STATE = "checkpoint"
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # float32 holds every value of these exactly.
-_EXACT = (tf.float32, tf.float16, tf.bfloat16)
+_EXACT = ("float32", "float16", "bfloat16")
 
 
 class Checkpoint:
@@ -39,6 +43,8 @@ class Checkpoint:
 
   def __init__(self, prefix: str | os.PathLike) -> None:
     """Opens the checkpoint of a prefix; EncoderError if its index is damaged."""
+    import tensorflow as tf
+
     self.prefix = os.fspath(prefix)
     if re.search(r"[*?\[\\]", self.prefix):  # TensorFlow takes it for a pattern
       raise EncoderError(f"{self.prefix}: TensorFlow reads no checkpoint with *, ?, [ or \\ in its path; rename it")
@@ -59,6 +65,8 @@ class Checkpoint:
 
   def objects(self) -> trackable_object_graph_pb2.TrackableObjectGraph:
     """Returns the graph of the objects of an object-based checkpoint."""
+    from tensorflow.core.protobuf import trackable_object_graph_pb2
+
     try:
       # Not as an array, which would lose the null bytes at the end.
       return trackable_object_graph_pb2.TrackableObjectGraph.FromString(self._reader.get_tensor(_OBJECTS))
@@ -68,7 +76,7 @@ class Checkpoint:
   def read_weight(self, name: str, shape: Sequence[int]) -> np.ndarray:
     """Returns a weight, a float32 array; EncoderError if shape or dtype are others, or a value is not finite."""
     self.check_shape(name, shape)
-    if self._dtypes[name] not in _EXACT:
+    if self._dtypes[name].name not in _EXACT:
       raise EncoderError(f"{self.prefix}: expected {name} of float32, got {self._dtypes[name].name}")
     value = self.read(name).astype(np.float32)
     if not np.isfinite(value).all():

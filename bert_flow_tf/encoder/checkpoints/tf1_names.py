@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.weights import shapes_of
+from bert_flow_tf.encoder.transformer.weight_names import shapes_of
 from bert_flow_tf.errors import EncoderError
 
 POOLER = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")

@@ -6,6 +6,7 @@ Two models compute the same states: one of batches with padding, one of batches 
 
 import contextlib
 import functools
+import logging as std_logging
 import os
 import re
 import sys
@@ -173,12 +174,15 @@ class OpenVinoEngine:
 
 def check_openvino() -> None:
   """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions."""
+  root = std_logging.getLogger()
+  handlers = list(root.handlers)
   try:
     with _without_telemetry():
       import openvino
   except ImportError as error:
     needed = f"needs OpenVINO, which cannot be imported ({one_line(error)}): {install_command(_OPENVINO)}"
     raise ConfigError(f"engine={_OPENVINO}: {needed}", argument="engine") from error
+  root.handlers = handlers  # of which its first import removes absl's, and our log lines would have another form
   version = openvino.__version__
   match = re.match(r"(\d+)\.(\d+)", version)
   if match is None or not _FIRST <= (int(match[1]), int(match[2])) < _END:

@@ -9,8 +9,8 @@ import json
 import pathlib
 from typing import NamedTuple
 
+import ml_dtypes  # noqa: F401  # gives NumPy the type bfloat16
 import numpy as np
-import tensorflow as tf
 import tokenizers
 from safetensors import safe_open
 
@@ -144,10 +144,10 @@ def _find_files(files: EncoderFiles) -> _Files:
 def _read_tensors(path):
   """Returns {name: array} of the vectors and, if they are there, the rows and weights of tokens."""
   try:
-    content = safe_open(path, "tf")  # NumPy has no bfloat16
+    content = safe_open(path, "np")
     names = set(content.keys()) & {_EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, _TOKEN_WEIGHTS}
     tensors = {name: content.get_tensor(name) for name in names}
-  except Exception as error:  # safetensors and TensorFlow raise errors of many classes
+  except Exception as error:  # safetensors raises errors of many classes
     raise EncoderError(f"{path}: cannot be read ({failure(path, error)}); {_SAVE_AGAIN}") from error
   if not {_EMBEDDINGS, _EMBEDDING_BAG} & names:
     raise EncoderError(f"{path}: no tensor is {_EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
@@ -157,8 +157,8 @@ def _read_tensors(path):
     names = {_EMBEDDING_BAG}
   arrays = {}
   for name in names:
-    dtype = tf.int64 if name == _MAPPING else tf.float32
-    arrays[name] = tf.cast(tensors[name], dtype).numpy()
+    dtype = np.int64 if name == _MAPPING else np.float32
+    arrays[name] = tensors[name].astype(dtype, copy=False)
   return arrays
 
 

@@ -1,24 +1,29 @@
 """A vector per token in place of a transformer: rows of a word-embedding matrix, or the vectors of a static model."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-import tensorflow as tf
 
+from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.encoder.transformer.architectures import BERT
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import checksum_of
+from bert_flow_tf.encoder.transformer.weight_names import checksum_of_values
 from bert_flow_tf.io.files import Json
 
+if TYPE_CHECKING:
+  import tensorflow as tf
+
 # Identities of calibrations name the matrix as a BERT's, for every encoder.
-_NAME = "static/bert/embeddings/word_embeddings/weight"
+_NAME = "bert/embeddings/word_embeddings/weight"
 
 
-class WordRows(tf.Module):
-  """Word-embedding matrix, variable `word_embeddings` float32 [vocab, hidden], in place of a `Transformer`.
+class WordRows:
+  """Word-embedding matrix, float32 [vocab, hidden], in place of a `Transformer`; TensorFlow is for graphs alone.
 
   `config`: its sizes, as a BERT without blocks.
   """
@@ -28,14 +33,33 @@ class WordRows(tf.Module):
   is_part = True
 
   def __init__(self, rows: np.ndarray) -> None:
-    super().__init__(name="static")
     sizes = {"vocab_size": rows.shape[0], "hidden_size": rows.shape[1], "num_hidden_layers": 0}
     self.config = EncoderConfig({"model_type": BERT, **sizes})
-    self.word_embeddings = tf.Variable(rows, trainable=False, name=_NAME, dtype=tf.float32)
+    self._matrix = np.asarray(rows, np.float32)
 
   def __reduce__(self) -> Any:
     """Returns class and arguments for a copy with a copied matrix."""
-    return type(self), (self.word_embeddings.numpy(),)
+    return type(self), (self.matrix,)
+
+  @functools.cached_property
+  def word_embeddings(self) -> tf.Variable:
+    """The matrix as a variable, which a graph reads; made once."""
+    import tensorflow as tf
+
+    with tf.init_scope():  # it belongs to no graph that reads it
+      return tf.Variable(self._matrix, trainable=False, name=f"static/{_NAME}", dtype=tf.float32)
+
+  @property
+  def matrix(self) -> np.ndarray:
+    """The matrix as an array: the variable's, if there is one, which others may have set."""
+    if "word_embeddings" in vars(self):
+      return self.word_embeddings.numpy()
+    return self._matrix
+
+  @property
+  def shapes(self) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the matrix."""
+    return {_NAME: self._matrix.shape}
 
   @property
   def weights(self) -> list[tf.Variable]:
@@ -54,12 +78,13 @@ class WordRows(tf.Module):
 
   def checksum(self) -> str:
     """Returns the `checksum_of` the matrix."""
-    return checksum_of(self.weights)
+    return checksum_of_values({f"{_NAME}:0": lambda: self.matrix})
 
   @functools.cached_property
   def rows(self) -> np.ndarray:
     """The rows of which means are made, each divided by its length, float32 array of shape [vocab, hidden]."""
-    return tf.math.l2_normalize(self.word_embeddings, axis=1).numpy()
+    matrix = self.matrix
+    return functions_for(matrix).math.l2_normalize(matrix, axis=1)
 
   def embed(self, ids: Sequence[np.ndarray], table: np.ndarray | None) -> np.ndarray:
     """Returns means of `rows` of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, hidden]."""
@@ -78,6 +103,8 @@ class WordRows(tf.Module):
 
   def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
     """Returns the rows of token ids, each divided by its length, float32 [batch, seq_len, hidden]."""
+    import tensorflow as tf
+
     return tf.math.l2_normalize(tf.gather(self.word_embeddings, ids), axis=-1)
 
   def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
@@ -86,7 +113,7 @@ class WordRows(tf.Module):
 
 
 class StaticModel(WordRows):
-  """Vector of each token, variable `word_embeddings` float32 [vocab, dim], of which plain means are made.
+  """Vector of each token, a matrix float32 [vocab, dim], of which plain means are made.
 
   `normalizes`: whether a mean is divided by its length.
   """
@@ -99,7 +126,7 @@ class StaticModel(WordRows):
 
   def __reduce__(self) -> Any:
     """Returns what makes a copy of its own vectors."""
-    return type(self), (self.word_embeddings.numpy(), self.normalizes)
+    return type(self), (self.matrix, self.normalizes)
 
   @property
   def deciding_settings(self) -> Json:
@@ -109,7 +136,7 @@ class StaticModel(WordRows):
   @functools.cached_property
   def rows(self) -> np.ndarray:
     """The vectors as they are, float32 array of shape [vocab, dim]."""
-    return self.word_embeddings.numpy()
+    return self.matrix
 
   def embed(self, ids: Any, table: np.ndarray | None) -> np.ndarray:
     """Returns embeddings of n int32 arrays [seq_len], weighted by `table` [vocab], float32 [n, dim]."""
@@ -121,10 +148,14 @@ class StaticModel(WordRows):
 
   def word_rows(self, ids: tf.Tensor, widened: bool = False) -> tf.Tensor:
     """Returns the vectors of token ids, float32 [batch, seq_len, dim]."""
+    import tensorflow as tf
+
     return tf.gather(self.word_embeddings, ids)
 
   def finish(self, embeddings: tf.Tensor) -> tf.Tensor:
     """Returns embeddings [batch, dim] of means: divided by their lengths, if the model does so."""
     if not self.normalizes:
       return embeddings
+    import tensorflow as tf
+
     return tf.math.divide_no_nan(embeddings, tf.norm(embeddings, axis=1, keepdims=True))

@@ -52,7 +52,7 @@ class CharacterTable:
     has = scipy.sparse.csr_array((np.ones(len(columns)), columns, ends), shape)
     weights_of_ngrams = _idf(np.minimum(frequencies @ has, total), total)
     self._rows = scipy.sparse.diags_array(_idf(frequencies, total)) @ _unit(has.multiply(weights_of_ngrams).tocsr())
-    self.variable = functools.cache(self._variable)
+    self.variable, self.rows = functools.cache(self._variable), functools.cache(self.dense)
 
   @functools.cached_property
   def whole_pieces(self) -> "CharacterTable":

@@ -17,7 +17,7 @@ from bert_flow_tf.data.files.source import FilePath, line_error, lines
 from bert_flow_tf.errors import DataError
 from bert_flow_tf.progress import Progress
 
-if typing.TYPE_CHECKING:  # its import needs TensorFlow
+if typing.TYPE_CHECKING:
   from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 
 # Special tokens of BERT, and of vocabularies in the format of RoBERTa.

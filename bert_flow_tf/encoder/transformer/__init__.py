@@ -14,5 +14,6 @@ Files, in the order in which to read them:
     int8_inputs     what int8 knows of the inputs of dense layers, without TensorFlow
     int8            matrix products of integers
     distances       buckets of the distances of two tokens, without TensorFlow
-    weights         names of weights; a transformer from arrays, a user's model or random values
+    weight_names    names and shapes of weights, and their checksum, without TensorFlow
+    weights         names of weights in files; a transformer from arrays, a user's model or random values
 """

@@ -4,15 +4,13 @@ A `tf.Module` tracks variables for checkpoints, SavedModels and strategies, and 
 Vaswani et al. 2017, "Attention Is All You Need", section 3, and Devlin et al. 2019, section 3 (BERT).
 """
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.encoder.pooling import unit_rows_of_words
-from bert_flow_tf.encoder.transformer.architectures import bare_name
 from bert_flow_tf.encoder.transformer.blocks.bert import Block
 from bert_flow_tf.encoder.transformer.blocks.deberta import DisentangledBlock
 from bert_flow_tf.encoder.transformer.blocks.modernbert import RotaryBlock
@@ -36,6 +34,7 @@ from bert_flow_tf.encoder.transformer.layers import (
 )
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.encoder.transformer.products import WatchedProducts, make_products
+from bert_flow_tf.encoder.transformer.weight_names import checksum_of, path_of_variable
 from bert_flow_tf.io.files import Json
 
 # {`Architecture.blocks`: class of the blocks}
@@ -284,23 +283,3 @@ def _from_arrays(config, arrays, has_pooler):
   """Returns a model with {path: array} as weights."""
   main = config.architecture.main
   return Transformer(config, lambda path, shape: tf.Variable(arrays[path], name=f"{main}/{path}"), has_pooler)
-
-
-def path_of_variable(variable: Any) -> str:
-  """Returns the path of a variable of a `Transformer` or of transformers' TensorFlow models."""
-  return bare_name(variable).partition(":")[0].partition("/")[2]
-
-
-def checksum_of(weights: Sequence[tf.Variable]) -> str:
-  """Returns the hexadecimal SHA-256 of the names, shapes and values of variables, whatever their order."""
-  return checksum_of_values({bare_name(weight): weight.numpy for weight in weights})
-
-
-def checksum_of_values(reads: Mapping[str, Callable[[], np.ndarray]]) -> str:
-  """Returns the same of {bare name of a variable: function that reads its value}; one value at a time is read."""
-  digest = hashlib.sha256()
-  for name in sorted(reads):
-    value = np.ascontiguousarray(reads[name]())
-    digest.update(f"{name} {value.dtype} {value.shape} ".encode())
-    digest.update(value.data)
-  return digest.hexdigest()

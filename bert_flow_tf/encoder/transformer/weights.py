@@ -4,19 +4,26 @@ encoder/layer_._0/output/dense/kernel      path, as in transformers' TensorFlow 
 encoder.layer.0.output.dense.weight        PyTorch's name, whose kernels are transposed
 """
 
+from __future__ import annotations
+
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_flow_tf.encoder.pooling import unit_rows_of_words
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
-from bert_flow_tf.encoder.transformer.transformer import Transformer, checksum_of_values, path_of_variable
+from bert_flow_tf.encoder.transformer.weight_names import checksum_of_values, path_of_variable, shapes_of
 from bert_flow_tf.errors import EncoderError
 from bert_flow_tf.io.files import Json
+from bert_flow_tf.io.lazy import load_tensorflow
+
+if TYPE_CHECKING:  # imported where a model is made
+  import tensorflow as tf
+
+  from bert_flow_tf.encoder.transformer.transformer import Transformer
 
 # Function that reads an array when it is needed.
 Read = Callable[[], np.ndarray]
@@ -61,17 +68,6 @@ def from_pytorch(path: str, array: np.ndarray) -> np.ndarray:
   return array
 
 
-def shapes_of(config: EncoderConfig, has_pooler: bool) -> dict[str, tuple[int, ...]]:
-  """Returns {path: shape} of the weights of a model."""
-  shapes: dict[str, tuple[int, ...]] = {}
-
-  def record(path, shape):
-    shapes[path] = tuple(map(int, shape))
-
-  Transformer(config, record, has_pooler)
-  return shapes
-
-
 class StoredWeights:
   """A model whose weights lie in files, and are read when something needs them; a pickle holds them itself.
 
@@ -102,6 +98,9 @@ class StoredWeights:
   @functools.cached_property
   def transformer(self) -> Transformer:
     """The model with variables, in float32; made once."""
+    tf = load_tensorflow()
+    from bert_flow_tf.encoder.transformer.transformer import Transformer
+
     main = self.config.architecture.main
 
     def variable(path, shape):
@@ -109,7 +108,7 @@ class StoredWeights:
 
     return Transformer(self.config, variable, self.has_pooler)
 
-  def with_config(self, config: EncoderConfig) -> "StoredWeights":
+  def with_config(self, config: EncoderConfig) -> StoredWeights:
     """Returns the same weights as a model of another configuration with the same sizes."""
     return StoredWeights(config, self._arrays, self.has_pooler, self._where)
 
@@ -178,6 +177,8 @@ def share_weights(config: EncoderConfig, variables: Sequence[tf.Variable], has_p
   Raises:
     EncoderError: the configuration has other variables.
   """
+  from bert_flow_tf.encoder.transformer.transformer import Transformer
+
   by_path = {path_of_variable(variable): variable for variable in variables}
   expected = shapes_of(config, has_pooler)
   missing = [path for path, shape in expected.items() if path not in by_path or by_path[path].shape != shape]
@@ -193,6 +194,8 @@ def share_weights(config: EncoderConfig, variables: Sequence[tf.Variable], has_p
 
 def initial_value(path: str, shape: Sequence[int], seed: Sequence[int], stddev: float) -> tf.Tensor:
   """Returns BERT's initial value of a weight: 1 for gamma, 0 for biases, else truncated normal by a seed of two."""
+  import tensorflow as tf
+
   if path.endswith("/gamma"):
     return tf.ones(shape)
   if path.endswith(("bias", "/beta")):

@@ -110,7 +110,7 @@ def test_identity_and_key_of_the_cache(encoders, monkeypatch):
   identities = [encoder.identity() for encoder in encoders.values()]
   assert identities[0].differences(identities[1]) == ["precision float32, now int8"]
   fingerprints = {encoder.fingerprint(SENTENCES) for encoder in encoders.values()}
-  monkeypatch.setattr("bert_flow_tf.encoder.sentence_encoder.largest_of_kernels", lambda: 5)
+  monkeypatch.setattr("bert_flow_tf.encoder.transformer.int8.largest_of_kernels", lambda: 5)
   fingerprints.add(encoders["int8"].fingerprint(SENTENCES))
   assert len(fingerprints) == 3
 
