@@ -47,7 +47,7 @@ def check_flags() -> None:
   common_flags.check_calibration_flags()
   common_flags.settings(ExportSettings)
   check_precision(FLAGS.precision)
-  check_installed(FLAGS.export_dir)
+  check_installed(FLAGS.export_dir, FLAGS.format)
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:
       raise ConfigError("calibration_only: needs flow_folder", argument="calibration_only")

@@ -9,9 +9,9 @@ import numpy as np
 _EPSILON = np.float32(1e-12)
 
 
-def functions_for(values: Any) -> Any:
-  """Returns what has the functions for values: `tensorflow`, or for a NumPy array those of NumPy under their names."""
-  if isinstance(values, np.ndarray):
+def functions_for(*values: Any) -> Any:
+  """Returns what has the functions for values: `tensorflow`, or for NumPy arrays those of NumPy under their names."""
+  if all(isinstance(value, np.ndarray) for value in values):
     return _ON_ARRAYS
   import tensorflow as tf
 
