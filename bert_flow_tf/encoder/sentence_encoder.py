@@ -548,7 +548,7 @@ class SentenceEncoder(TextEncoder):
     return self.openvino_engine().model_of_batches(**_wanted(pooling), longest=max_seq_length)
 
   def pool_states(self, ids: Any, mask: Any, pooling: Pooling, states: States) -> Any:
-    """Returns the embeddings, float32 [n, dim], of ids and mask, int32 [n, seq_len], and their states; in a graph, too."""
+    """Returns the embeddings [n, dim] of ids and mask, int32 [n, seq_len], and their states: arrays, or tensors."""
     words = self._weights.model
     embeddings = self._pool(ids, mask, pooling, states.hidden_states, states.pooled_output, words)
     if self.is_static:

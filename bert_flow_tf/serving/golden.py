@@ -56,8 +56,8 @@ def answer(functions: Functions, served: ServedCalibration) -> dict[str, dict]:
   return answers
 
 
-def answer_of_file(folder: pathlib.Path, served: IdsFile | VectorFile) -> tuple[dict[str, dict], np.ndarray]:
-  """Returns the same for the file in a folder, and its embeddings before the calibration, float32 [n, dim]."""
+def answer_of_file(folder: pathlib.Path, served: IdsFile | VectorFile) -> tuple[dict[str, dict], np.ndarray | None]:
+  """Returns the same for the file in a folder; and its embeddings before the calibration, if a step reads them."""
   rows = _rows(served)
   shown: dict[str, Any] = {}
   if isinstance(served, IdsFile):
@@ -130,8 +130,8 @@ def _remedy(served):
   """Returns what to do if answers differ."""
   if isinstance(served, IdsFile | VectorFile):
     return (
-      "a calibration that magnifies rounding, as a whitening of directions with hardly any variance, needs float64: use "
-      f"format={SAVED_MODEL}, or fewer directions"
+      "it is computed in float32, which is too little for a calibration that magnifies rounding, as a whitening of "
+      f"directions with hardly any variance: use format={SAVED_MODEL}, or fewer directions"
     )
   return "please report this bug"
 

@@ -43,7 +43,7 @@ _CARD_TEXT = """\
 
 {listed}
 
-The first dimension of every input and output is the batch. {serving} `golden.json` has sentences with
+The first dimension of every input and output is the batch. {serving}`golden.json` has sentences with
 the answers of this model; compare a server's answers with them. `metadata.json` has checksums, versions and origin.
 {precision}
 ## Intended use
@@ -61,7 +61,7 @@ Not tested with the server's binary:
 
     {docker}
 
-The server needs the operations of TF Text, which the official servers have since 2.12."""
+The server needs the operations of TF Text, which the official servers have since 2.12. """
 _OPENVINO_TEXT = """\
 {tokens}
 
@@ -70,15 +70,16 @@ _OPENVINO_TEXT = """\
     model = openvino.compile_model("model.xml", "CPU", {settings})
     embeddings = model({{{inputs}}})["embedding"]
 
-Without this setting, a CPU with instructions for bfloat16 computes in it. OpenVINO Model Server takes the folder of this
-version's folder; not tested with its binary, whose configuration could be `config.json`:
+Without the setting, a CPU with instructions for bfloat16 computes in it. OpenVINO Model Server takes the folder above
+this one, and `config.json` is a configuration; not tested with its binary:
 
     {docker}
 
-A server answers one function."""
-_TOKENS_TEXT = """Padding stands behind the tokens of a row; what is in its
-`input_ids` changes nothing.{prompt} `tokenizer.json` is for the package tokenizers, whose tokenizer adds the special
-tokens, cuts off and pads; with `encode_special_tokens = True`, "[MASK]" in a text is text."""
+"""
+_TOKENS_TEXT = """\
+Padding stands behind the tokens of a row,
+and its ids change nothing.{prompt} `tokenizer.json` is for the package tokenizers, which adds the special tokens, cuts
+off and pads by it; with `encode_special_tokens = True`, "[MASK]" in a text is text."""
 # Settings with which OpenVINO computes in float32.
 PLUGIN_CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}
 # Of an encoder in int8.

@@ -115,14 +115,13 @@ class IdsFile(ServedCalibration):
     features = Features(pooled, ids, tf.reduce_sum(mask, axis=1), lite=True)
     return {_POOLED: pooled, _EMBEDDING: apply_steps(self._steps, features)}
 
-  def answer(self, folder: pathlib.Path, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """See `VectorFile`."""
+  def answer(self, folder: pathlib.Path, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:
+    """See `VectorFile`; the first is None if no step reads it."""
     from bert_flow_tf.encoder.engines import openvino_export
 
     inner = [_POOLED] if self.sizes["dim"] else []
     answers = openvino_export.run_file(folder / MODEL_XML, inputs, inner)
-    embeddings = answers[_EMBEDDING]
-    return answers.get(_POOLED, embeddings[:, :0]), embeddings
+    return answers.get(_POOLED), answers[_EMBEDDING]
 
 
 def _graph(function, *specs):

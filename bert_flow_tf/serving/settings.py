@@ -27,8 +27,8 @@ GOLDEN = "assets.extra/golden.json"
 CARD = "assets.extra/README.md"
 MODELS_CONFIG = "assets.extra/models.config"
 MONITORING = "assets.extra/monitoring.config"
-# Of OpenVINO Model Server, which takes the files of a version's folder by their endings: no other may end in .xml, .bin,
-# .onnx, .pb, .tflite or .pdmodel.
+# Of a file of OpenVINO. Its Model Server takes the files directly in a version's folder by their endings: no other may
+# end in .xml, .bin, .onnx, .pb, .tflite or .pdmodel.
 MODEL_XML = "model.xml"
 TOKENIZER = "tokenizer.json"
 OVMS_CONFIG = "assets.extra/config.json"
@@ -53,8 +53,8 @@ class ExportSettings(Settings):
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
   format: str = setting(
     SAVED_MODEL,
-    "Files of the version: saved_model, from text to embeddings, for TensorFlow Serving; or openvino, from ids of tokens "
-    "to embeddings, for OpenVINO and its Model Server (pip install 'bert-flow-tf[openvino]').",
+    "Kind of the version: saved_model, from text to embeddings, for TensorFlow Serving; or openvino, from ids of "
+    "tokens to embeddings, for OpenVINO and its Model Server (pip install 'bert-flow-tf[openvino]').",
     named=False,
     choices=FORMATS,
   )
