@@ -55,7 +55,7 @@ def models(folder):
     "flow": fitted(folder, "flow"),
     "whitening unit": fitted(folder, "whitening-5", token_weights="idf", engine="openvino"),
     "cls": fitted(folder, None, sentence_embedding_type="cls", low_dim=3),
-    "first token": fitted(folder, "mean", sentence_embedding_type="cls-token", truncate_dim=10),
+    "first token": fitted(folder, None, sentence_embedding_type="cls-token", truncate_dim=10),
     "mix": fitted(folder, "mean", sentence_embedding_type="mix", engine="openvino"),
     "characters": fitted(folder, "soft-whitening+characters-8"),
     "characters alone unit": fitted(folder, "characters-8"),
