@@ -276,7 +276,10 @@ class SentenceTokenizer:
       max_seq_length: largest number of tokens.
       texts: some texts; None is returned if their tokens would be others.
     """
-    backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
+    if self.reader.byte_ids is not None:
+      return None
+    # The reader of text, which finds no special tokens in it.
+    backend = tokenizers.Tokenizer.from_str(self.reader.backend.to_str())
     first, last = (self.specials[name] for name in ("cls_token", "sep_token"))
     backend.post_processor = tokenizers.processors.TemplateProcessing(
       single=f"{first}:0 $A:0 {last}:0",
