@@ -1,7 +1,8 @@
-"""Exports an encoder and a saved calibration, or the calibration alone, as a SavedModel for TF Serving.
+"""Exports an encoder and a saved calibration, or the calibration alone, for TF Serving, OpenVINO or ONNX.
 
 bert-flow export --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
 bert-flow export --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
+bert-flow export --flow_folder=exp/NAME/flow --format=openvino --export_dir=/models/bert_flow
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Exports a `SentenceModel`, or a calibration alone, as one version of a model for TF Serving, or for OpenVINO."""
+"""Exports a `SentenceModel`, or a calibration alone, as one version of a model for TF Serving, OpenVINO or ONNX."""
 
 import contextlib
 import datetime
@@ -36,6 +36,7 @@ from bert_flow_tf.serving.settings import (
   METADATA,
   MODELS_CONFIG,
   MONITORING,
+  ONNX,
   OPENVINO,
   OVMS_CONFIG,
   SAVED_MODEL,
@@ -51,6 +52,7 @@ _FORMAT_VERSION = 1
 _PACKAGES = {
   SAVED_MODEL: ("tensorflow", "tensorflow-text", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy"),
   OPENVINO: ("openvino", "tensorflow", "tokenizers", "numpy"),
+  ONNX: ("tf2onnx", "onnx", "onnxruntime", "tensorflow", "tokenizers", "numpy"),
 }
 # Rows of warm-up requests. The first request of a signature is slow. A second size prepares operations that depend on
 # the shape.
@@ -137,14 +139,16 @@ def export_model(
 
 def _served(model: SentenceModel | Calibration | Glow, settings: ExportSettings) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
-  is_file, normalize = settings.format == OPENVINO, settings.normalize
+  normalize, format = settings.normalize, settings.format
   if not isinstance(model, SentenceModel):
     calibration = as_calibration(model)
-    if is_file:
-      return VectorFile(calibration, normalize)
+    if format != SAVED_MODEL:
+      return VectorFile(calibration, normalize, format)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
   check_precision(model.identity.settings.precision)
-  return IdsFile(model, normalize) if is_file else ServedModel(model, normalize)
+  if format != SAVED_MODEL:
+    return IdsFile(model, normalize, format)
+  return ServedModel(model, normalize)
 
 
 def _describe_reference(served: ServedCalibration, reference: Texts | SentencePairs | None) -> dict[str, object]:
@@ -204,7 +208,8 @@ def _write(folder, served, settings, about):
       served.write_tokenizer(folder, golden.SENTENCES)
     answers, pooled = golden.answer_of_file(folder, served)
     agreement = golden.compare(answers, served, pooled)
-    _write_ovms_config(folder / OVMS_CONFIG, settings.model_name)
+    if settings.format == OPENVINO:
+      _write_ovms_config(folder / OVMS_CONFIG, settings.model_name)
   else:
     _save(folder, served)
     with _quiet():

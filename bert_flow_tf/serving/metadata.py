@@ -23,7 +23,7 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.report.result_files import MODELS, RESULTS_FILE
 from bert_flow_tf.report.sentences import method_name
-from bert_flow_tf.serving.settings import CARD, METADATA, OPENVINO
+from bert_flow_tf.serving.settings import CARD, METADATA, ONNX, OPENVINO, SAVED_MODEL
 from bert_flow_tf.vectors.model_of_vectors import embedder_values
 
 # Entries of a run's results.json that explain the calibration.
@@ -76,10 +76,20 @@ this one, and `config.json` is a configuration; not tested with its binary:
     {docker}
 
 """
+_ONNX_TEXT = """\
+{tokens}
+
+## Use
+
+    session = onnxruntime.InferenceSession("model.onnx")
+    (embeddings,) = session.run(["embedding"], {{{inputs}}})
+
+"""
 _TOKENS_TEXT = """\
 Padding stands behind the tokens of a row,
 and its ids change nothing.{prompt} `tokenizer.json` is for the package tokenizers, which adds the special tokens, cuts
 off and pads by it; with `encode_special_tokens = True`, "[MASK]" in a text is text."""
+_SERVING_TEXTS = {SAVED_MODEL: _SAVED_MODEL_TEXT, OPENVINO: _OPENVINO_TEXT, ONNX: _ONNX_TEXT}
 # Settings with which OpenVINO computes in float32.
 PLUGIN_CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}
 # Of an encoder in int8.
@@ -118,18 +128,18 @@ def card(contents: dict[str, Any]) -> str:
     signatures.append(f"- `{name}`: {signature['meaning']}")
   for sentence in contents.get("warnings", []):
     cautions.append(f"\n**Warning**: {sentence}.\n")
-  embeddings, reads, precision, tokens = "Embeddings of another program", "", "", ""
-  is_openvino = contents.get("format") == OPENVINO
+  embeddings, reads, precision, tokens = "Embeddings of another program", "", "", "It may have any size."
+  form = contents.get("format", SAVED_MODEL)
   if _takes_text(contents):
     encoder = contents["encoder"]
     embeddings = f"Sentence embeddings of {encoder['name']} ({encoder['pooled']})"
     if "tokens" in encoder:
       reads = f" The first {encoder['max_seq_length']} tokens of a sentence are read."
     if encoder.get("precision") == INT8:
-      precision = _OPENVINO_INT8_TEXT if is_openvino else _INT8_TEXT
-    if is_openvino:
+      precision = _OPENVINO_INT8_TEXT if form == OPENVINO else _INT8_TEXT
+    if form != SAVED_MODEL:
       tokens = _tokens_text(contents)
-  serving = _OPENVINO_TEXT if is_openvino else _SAVED_MODEL_TEXT
+  serving = _SERVING_TEXTS[form]
   inputs = ", ".join(f'"{name}": {name}' for name in next(iter(contents["signatures"].values()))["inputs"])
   return _CARD_TEXT.format(
     **contents,
@@ -184,8 +194,9 @@ def summary(folder: pathlib.Path) -> list[str]:
   ]
   for sentence in contents.get("warnings", []):
     lines.append(f"warning: {sentence}")
-  command = _docker_command(contents, folder.parent.resolve())
-  lines.append(f"to serve it (not run by us): {command}")
+  if contents.get("format") != ONNX:
+    command = _docker_command(contents, folder.parent.resolve())
+    lines.append(f"to serve it (not run by us): {command}")
   return lines
 
 

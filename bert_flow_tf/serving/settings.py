@@ -12,11 +12,12 @@ from bert_flow_tf.io.settings import Settings, setting
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # part of a URL
 _PRECISIONS = ("float32", INT8)
-SAVED_MODEL, OPENVINO = FORMATS = ("saved_model", "openvino")
+SAVED_MODEL, OPENVINO, ONNX = FORMATS = ("saved_model", "openvino", "onnx")
 # {format: (extra, packages that an export needs)}
 _PACKAGES = {
   SAVED_MODEL: ("serving", ("tensorflow_text", "tensorflow_serving")),
   OPENVINO: ("openvino", ("openvino",)),
+  ONNX: ("onnx", ("tf2onnx", "onnx", "onnxruntime")),
 }
 
 # Files of a version, as paths in its folder. The server expects the names of the first two, and reads no others.
@@ -27,9 +28,9 @@ GOLDEN = "assets.extra/golden.json"
 CARD = "assets.extra/README.md"
 MODELS_CONFIG = "assets.extra/models.config"
 MONITORING = "assets.extra/monitoring.config"
-# Of a file of OpenVINO. Its Model Server takes the files directly in a version's folder by their endings: no other may
+# Of other formats. OpenVINO Model Server takes the files directly in a version's folder by their endings: no other may
 # end in .xml, .bin, .onnx, .pb, .tflite or .pdmodel.
-MODEL_XML = "model.xml"
+MODEL_FILES = {OPENVINO: "model.xml", ONNX: "model.onnx"}
 TOKENIZER = "tokenizer.json"
 OVMS_CONFIG = "assets.extra/config.json"
 
@@ -53,8 +54,8 @@ class ExportSettings(Settings):
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
   format: str = setting(
     SAVED_MODEL,
-    "Kind of the version: saved_model, from text to embeddings, for TensorFlow Serving; or openvino, from ids of "
-    "tokens to embeddings, for OpenVINO and its Model Server (pip install 'bert-flow-tf[openvino]').",
+    "Kind of the version: saved_model, from text to embeddings, for TensorFlow Serving; or, from ids of tokens to "
+    "embeddings, openvino (pip install 'bert-flow-tf[openvino]') or onnx (pip install 'bert-flow-tf[onnx]').",
     named=False,
     choices=FORMATS,
   )

@@ -2,44 +2,18 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from bert_flow_tf import FlowConfig, Glow, SentenceEncoder, SentenceModel, export_model
+from bert_flow_tf import SentenceEncoder, SentenceModel, export_model
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving import served_file
 from bert_flow_tf.serving.metadata import summary
 from bert_flow_tf.serving.settings import CARD, GOLDEN, METADATA, OVMS_CONFIG, ExportError
 from tests.encoder import tiny
-from tests.testing import REPO, finished_python, golden_encoder, openvino_or_skip, rejected
+from tests.serving.small_models import OTHERS, SENTENCES, check_answers, close, fitted
+from tests.testing import REPO, golden_encoder, openvino_or_skip, rejected
 
 openvino_or_skip()
-
-TEXTS = ["a dog", "a cat b dog . [MASK] a b", "", "b", "dog " * 40]
-SENTENCES = [" ".join(np.random.default_rng(i).choice(["a", "b", "dog", "cat", "."], 5)) for i in range(80)]
-# Tiny encoders of other architectures: positions from padding, windows, distances.
-OTHERS = ("roberta", "modernbert", "deberta-v2")
-
-
-def random_flow(model):
-  """Returns a flow for a model's embeddings, no layer of which is the identity."""
-  embeddings = model.encode(SENTENCES, calibrated=False)
-  flow = Glow(FlowConfig(n_levels=2, depth=1, coupling_width=8), dim=embeddings.shape[1], seed=1)
-  flow.initialize(embeddings)
-  rng = np.random.default_rng(2)
-  for weight in flow.trainable_weights:
-    weight.assign_add(rng.normal(0, 0.03, weight.shape).astype(np.float32))
-  return flow
-
-
-def fitted(folder, calibration, max_seq_length=12, sentence_embedding_type=None, low_dim=None, **loading):
-  """Returns a model with a calibration that was fitted on SENTENCES."""
-  encoder = SentenceEncoder.from_pretrained(str(folder), **loading)
-  arguments = {"sentence_embedding_type": sentence_embedding_type, "max_seq_length": max_seq_length, "low_dim": low_dim}
-  model = SentenceModel(encoder, **arguments)
-  if calibration == "flow":
-    return SentenceModel(encoder, random_flow(model), **arguments)
-  return model.fit(SENTENCES, calibration) if calibration else model
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +27,7 @@ def models(folder):
   """Returns {name: model}; keys that end in "unit" are exported with normalized embeddings."""
   found = {
     "flow": fitted(folder, "flow"),
-    "whitening unit": fitted(folder, "whitening-5", token_weights="idf", engine="openvino"),
+    "whitening unit": fitted(folder, "whitening-2", token_weights="idf", engine="openvino"),
     "cls": fitted(folder, None, sentence_embedding_type="cls", low_dim=3),
     "first token": fitted(folder, None, sentence_embedding_type="cls-token", truncate_dim=10),
     "mix": fitted(folder, "mean", sentence_embedding_type="mix", engine="openvino"),
@@ -80,21 +54,8 @@ def folders(models, tmp_path_factory):
 
 
 def test_answers_of_a_process_with_openvino_and_tokenizers_alone(models, folders):
-  assert {"flow", "whitening unit"} <= set(models)
-  texts = json.dumps({str(folder): TEXTS for folder in folders.values()})
-  # From another folder, so that the package is not found.
-  done = finished_python(REPO / "tests/serving/openvino_only.py", text=texts, cwd=folders["flow"])
-  result = json.loads(done.stdout)
-  assert result["foreign"] == []
-  for name, model in models.items():
-    expected = model.encode(TEXTS, normalize_embeddings=name.endswith("unit"))
-    for found in result["answers"][str(folders[name])]:
-      close(found, expected, name)
-
-
-def close(found, expected, name=""):
-  """Asserts a difference of at most 1e-5 of the largest value."""
-  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max(), err_msg=name)
+  assert {"flow", "whitening unit"} <= set(folders)
+  check_answers(models, folders)
 
 
 def test_files_of_a_version(models, folders):
@@ -170,8 +131,8 @@ def test_a_tokenizer_that_tokenizers_does_not_have(folder, tmp_path, monkeypatch
 def test_what_cannot_be_exported(folder, tmp_path, monkeypatch):
   base = tmp_path / "served"
   model = fitted(folder, None)
-  with rejected(ConfigError, "format", match="saved_model or openvino|saved_model, openvino"):
-    export_model(model, base, format="onnx")
+  with rejected(ConfigError, "format", match="saved_model, openvino"):
+    export_model(model, base, format="tensorrt")
   with rejected(ConfigError, "format", match="engine=openvino"):
     export_model(fitted(folder, None, precision="int8"), base, format="openvino")
   with rejected(ConfigError, "precision"):

@@ -1,4 +1,4 @@
-"""Program of a client of exported files that has openvino and tokenizers alone; see `openvino_test`.
+"""Program of a client of exported files, without this package: it has tokenizers, and openvino or onnxruntime.
 
 Reads {folder: texts} as JSON from its standard input, and prints JSON: {folder: embeddings of the texts as a batch, and
 of each alone}, and the modules that a client would not have.
@@ -9,13 +9,25 @@ import pathlib
 import sys
 
 import numpy as np
-import openvino
 import tokenizers
+
+
+def load(folder):
+  """Returns the function of a version's folder from {input: array} to embeddings."""
+  if (folder / "model.onnx").exists():
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    return lambda inputs: session.run(["embedding"], inputs)[0]
+  import openvino
+
+  model = openvino.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+  return lambda inputs: model(inputs)["embedding"]
 
 
 def embeddings(folder, texts):
   """Returns the embeddings of texts as one batch, and one by one."""
-  model = openvino.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+  model = load(folder)
   tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
   tokenizer.encode_special_tokens = True
 
@@ -23,7 +35,7 @@ def embeddings(folder, texts):
     encodings = tokenizer.encode_batch(batch)
     ids = np.array([encoding.ids for encoding in encodings])
     mask = np.array([encoding.attention_mask for encoding in encodings])
-    return model({"input_ids": ids, "attention_mask": mask})["embedding"].tolist()
+    return model({"input_ids": ids, "attention_mask": mask}).tolist()
 
   return embed(texts), [embed([text])[0] for text in texts]
 
