@@ -29,7 +29,7 @@ from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
-from bert_flow_tf.serving.served_file import IdsFile, VectorFile
+from bert_flow_tf.serving.served_file import CalibrationFile, IdsFile
 from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,
@@ -143,7 +143,7 @@ def _served(model: SentenceModel | Calibration | Glow, settings: ExportSettings)
   if not isinstance(model, SentenceModel):
     calibration = as_calibration(model)
     if format != SAVED_MODEL:
-      return VectorFile(calibration, normalize, format)
+      return CalibrationFile(calibration, normalize, format)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
   check_precision(model.identity.settings.precision)
   if format != SAVED_MODEL:
@@ -202,7 +202,7 @@ def _save(folder, served):
 def _write(folder, served, settings, about):
   """Writes the files of a version, after a comparison of its answers with Python's."""
   (folder / METADATA).parent.mkdir(parents=True)
-  if isinstance(served, IdsFile | VectorFile):
+  if isinstance(served, IdsFile | CalibrationFile):
     served.write(folder)
     if isinstance(served, IdsFile):
       served.write_tokenizer(folder, golden.SENTENCES)

@@ -12,7 +12,7 @@ from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.served_file import IdsFile, VectorFile
+from bert_flow_tf.serving.served_file import CalibrationFile, IdsFile
 from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import GOLDEN, SAVED_MODEL, ExportError
 
@@ -56,7 +56,9 @@ def answer(functions: Functions, served: ServedCalibration) -> dict[str, dict]:
   return answers
 
 
-def answer_of_file(folder: pathlib.Path, served: IdsFile | VectorFile) -> tuple[dict[str, dict], np.ndarray | None]:
+def answer_of_file(
+  folder: pathlib.Path, served: IdsFile | CalibrationFile
+) -> tuple[dict[str, dict], np.ndarray | None]:
   """Returns the same for the file in a folder; and its embeddings before the calibration, if a step reads them."""
   rows = _rows(served)
   shown: dict[str, Any] = {}
@@ -128,7 +130,7 @@ def _pooled_of(answers, served, expected):
 
 def _remedy(served):
   """Returns what to do if answers differ."""
-  if isinstance(served, IdsFile | VectorFile):
+  if isinstance(served, IdsFile | CalibrationFile):
     return (
       "it is computed in float32, which is too little for a calibration that magnifies rounding, as a whitening of "
       f"directions with hardly any variance: use format={SAVED_MODEL}, or fewer directions"

@@ -24,7 +24,7 @@ from bert_flow_tf.serving.signatures import IDS_SIGNATURES, VECTOR_FILE_SIGNATUR
 _EMBEDDING, _POOLED = "embedding", "pooled"
 
 
-class VectorFile(ServedCalibration):
+class CalibrationFile(ServedCalibration):
   """A calibration as a file; `format` is OPENVINO or ONNX."""
 
   def __init__(self, calibration: Calibration, normalize: bool, format: str) -> None:
@@ -44,7 +44,7 @@ class VectorFile(ServedCalibration):
       return
     from bert_flow_tf.encoder.engines import openvino_export
 
-    openvino_export.write_model(openvino_export.converted_model(rest), path, _EMBEDDING, {})
+    openvino_export.write_ir(openvino_export.converted_model(rest), path, _EMBEDDING, {})
 
   def _calibrate(self, vectors):
     return {_EMBEDDING: apply_steps(self._steps, Features(vectors, lite=True))}
@@ -55,7 +55,7 @@ class VectorFile(ServedCalibration):
 
 
 class IdsFile(ServedCalibration):
-  """An encoder, its pooling and its calibration as a file; see `VectorFile`."""
+  """An encoder, its pooling and its calibration as a file; see `CalibrationFile`."""
 
   def __init__(self, model: SentenceModel, normalize: bool, format: str) -> None:
     self.engine = _checked_format(format)
@@ -95,7 +95,7 @@ class IdsFile(ServedCalibration):
         specs.append(tf.TensorSpec([None, *positions, encoder.hidden_size], tf.float32, name))
     rest = _graph(self._pool_and_calibrate, *specs)
     model = openvino_export.joined_model(rest, states, encoder.tokenizer.pad_id, encoder.max_tokens)
-    openvino_export.write_model(model, folder / MODEL_FILES[OPENVINO], _EMBEDDING, options)
+    openvino_export.write_ir(model, folder / MODEL_FILES[OPENVINO], _EMBEDDING, options)
 
   def write_tokenizer(self, folder: pathlib.Path, sentences: Sequence[str]) -> None:
     """Writes tokenizer.json, if it gives the tokens of some sentences; else the files of the vocabulary alone."""
@@ -134,7 +134,7 @@ class IdsFile(ServedCalibration):
     return {_POOLED: pooled, _EMBEDDING: apply_steps(self._steps, features)}
 
   def answer(self, folder: pathlib.Path, inputs: Mapping[str, np.ndarray]) -> tuple[np.ndarray | None, np.ndarray]:
-    """See `VectorFile`; the first is None if no step reads it."""
+    """See `CalibrationFile`; the first is None if no step reads it."""
     answers = _run(self.engine, folder, inputs, [_POOLED] if self.sizes["dim"] else [])
     return answers.get(_POOLED), answers[_EMBEDDING]
 

@@ -96,7 +96,7 @@ def _values_of_batch(ids, is_token, first_position):
   }
 
 
-def write_model(model: Model, path: str | os.PathLike, output: str, options: Mapping[str, str]) -> None:
+def write_ir(model: Model, path: str | os.PathLike, output: str, options: Mapping[str, str]) -> None:
   """Writes a model with one of its outputs to a file, model.xml, and its weights beside it, model.bin.
 
   `options`: settings of programs that load the file and have no others.

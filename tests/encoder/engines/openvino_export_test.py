@@ -41,7 +41,7 @@ def write(folder, model, longest, precision="float32"):
 
   function = tf.function(rest, specs, autograph=False).get_concrete_function()
   joined = openvino_export.joined_model(function, encoder, PAD_ID, model.config.max_position_embeddings)
-  openvino_export.write_model(joined, folder / "model.xml", "states", encoder.runtime_options)
+  openvino_export.write_ir(joined, folder / "model.xml", "states", encoder.runtime_options)
   return folder / "model.xml"
 
 
