@@ -549,7 +549,7 @@ class SentenceEncoder(TextEncoder):
 
   def pool_states(self, ids: Any, mask: Any, pooling: Pooling, states: States) -> Any:
     """Returns the embeddings [n, dim] of ids and mask, int32 [n, seq_len], and their states: arrays, or tensors."""
-    words = self._weights.model
+    words: Any = self._weights.model
     embeddings = self._pool(ids, mask, pooling, states.hidden_states, states.pooled_output, words)
     if self.is_static:
       embeddings = words.finish(embeddings)

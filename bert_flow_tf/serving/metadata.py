@@ -139,8 +139,10 @@ def card(contents: dict[str, Any]) -> str:
       precision = _OPENVINO_INT8_TEXT if form == OPENVINO else _INT8_TEXT
     if form != SAVED_MODEL:
       tokens = _tokens_text(contents)
-  serving = _SERVING_TEXTS[form]
-  inputs = ", ".join(f'"{name}": {name}' for name in next(iter(contents["signatures"].values()))["inputs"])
+  serving, inputs = _SERVING_TEXTS[form], ""
+  if form != SAVED_MODEL:  # which has one function
+    (signature,) = contents["signatures"].values()
+    inputs = ", ".join(f'"{name}": {name}' for name in signature["inputs"])
   return _CARD_TEXT.format(
     **contents,
     embeddings=embeddings,
