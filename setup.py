@@ -52,6 +52,9 @@ SEARCH = ["faiss-cpu>=1.15,<2", "bm25s>=0.2,<1"]
 # Hidden states on CPUs.
 OPENVINO = ["openvino>=2026.2,<2027"]
 
+# Exports to ONNX. ONNX Runtime compares their answers.
+ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.14", "onnxruntime>=1.20"]
+
 # fsspec's file systems of gs:// and s3://.
 STORES = {"gcs": ["gcsfs>=2024.2"], "s3": ["s3fs>=2024.2"]}
 
@@ -82,6 +85,7 @@ EXTRAS = {
   "beam": BEAM,
   "search": SEARCH,
   "openvino": OPENVINO,
+  "onnx": ONNX,
   **STORES,
   "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1,<2", "ruff==0.17.*"],
   # With the last transformers that has TFBertModel, which proves our numbers.

@@ -1,7 +1,8 @@
-"""Exports an encoder and a saved calibration, or the calibration alone, as a SavedModel for TF Serving.
+"""Exports an encoder and a saved calibration, or the calibration alone, for TF Serving, OpenVINO or ONNX.
 
 bert-flow export --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
 bert-flow export --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
+bert-flow export --flow_folder=exp/NAME/flow --format=openvino --export_dir=/models/bert_flow
 """
 
 import pathlib
@@ -47,7 +48,7 @@ def check_flags() -> None:
   common_flags.check_calibration_flags()
   common_flags.settings(ExportSettings)
   check_precision(FLAGS.precision)
-  check_installed(FLAGS.export_dir)
+  check_installed(FLAGS.export_dir, FLAGS.format)
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:
       raise ConfigError("calibration_only: needs flow_folder", argument="calibration_only")

@@ -90,7 +90,7 @@ def _check_export(calibrations: int) -> None:
     )
   check_precision(FLAGS.precision)
   common_flags.settings(ExportSettings)
-  check_installed(FLAGS.export_dir)
+  check_installed(FLAGS.export_dir, FLAGS.format)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ _EPSILON = np.float32(1e-12)
 
 def functions_for(*values: Any) -> Any:
   """Returns what has the functions for values: `tensorflow`, or for NumPy arrays those of NumPy under their names."""
-  if all(isinstance(each, np.ndarray) for each in values):
+  if all(isinstance(value, np.ndarray) for value in values):
     return _ON_ARRAYS
   import tensorflow as tf
 

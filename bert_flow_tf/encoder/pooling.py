@@ -209,7 +209,7 @@ def unit_rows_of_words(table: Array | tf.Variable, ids: Array, projection: Array
 
   `projection`: kernel that widens them to the hidden states; None for none.
   """
-  tf = functions_for(table)
+  tf = functions_for(table, ids)
   embeddings = tf.gather(table, ids)
   if projection is not None:
     embeddings = tf.matmul(embeddings, projection)

@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_flow_tf.encoder import pooling as pooling_lib
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
-from bert_flow_tf.encoder.engines.openvino_engine import OpenVinoEngine, States, computes_in
+from bert_flow_tf.encoder.engines.openvino_engine import BatchModel, OpenVinoEngine, States, computes_in
 from bert_flow_tf.encoder.identity import FitSettings
 from bert_flow_tf.encoder.kinds import split_name
 from bert_flow_tf.encoder.loading import load_encoder, read_encoder
@@ -536,17 +536,40 @@ class SentenceEncoder(TextEncoder):
 
   def _embed_by_openvino(self, batches, pooling):
     """Yields the embeddings of batches of int32 arrays [seq_len], float32 [batch, dim]."""
-    weights = self._weights
-    if weights.engine is None:
-      model = weights.model
-      weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision)
+    engine = self.openvino_engine()
     for batch in batches:
       states = States({}, None)
       if pooling.kind != "words":
-        states = weights.engine(batch, pooling.blocks, pooling.kind == "cls", _reads_first_token(pooling))
+        states = engine(batch, **_wanted(pooling))
       ids, mask = pad_batch(batch, self.tokenizer.pad_id)
-      values = self._pool(ids, mask, pooling, states.hidden_states, states.pooled_output, weights.model)
-      yield values[:, : self.truncate_dim]
+      yield self.pool_states(ids, mask, pooling, states)
+
+  def openvino_engine(self) -> OpenVinoEngine:
+    """Returns OpenVINO's engine of the weights: the one that embeds, or one of the variables as they are now."""
+    weights = self._weights
+    if self.engine != OPENVINO:
+      from bert_flow_tf.encoder.transformer.transformer import path_of_variable
+
+      variables = {path_of_variable(variable): variable for variable in self.bert.weights}
+      return OpenVinoEngine(self.config, lambda path: variables[path].numpy(), self.has_pooler, self.precision)
+    if weights.engine is None:
+      model = weights.model
+      weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision)
+    return weights.engine
+
+  def batch_model(self, pooling: Pooling, max_seq_length: int) -> BatchModel | None:
+    """Returns OpenVINO's model of the states that a pooling reads, of texts up to a length; None if it reads none."""
+    if self.is_static or pooling.kind == "words":
+      return None
+    return self.openvino_engine().model_of_batches(**_wanted(pooling), longest=max_seq_length)
+
+  def pool_states(self, ids: Any, mask: Any, pooling: Pooling, states: States) -> Any:
+    """Returns the embeddings [n, dim] of ids and mask, int32 [n, seq_len], and their states: arrays, or tensors."""
+    words: Any = self._weights.model
+    embeddings = self._pool(ids, mask, pooling, states.hidden_states, states.pooled_output, words)
+    if self.is_static:
+      embeddings = words.finish(embeddings)
+    return embeddings[:, : self.truncate_dim]
 
   def _embed_by_tensorflow(self, batches, pooling):
     """Yields the embeddings of batches of int32 arrays [seq_len], one for each device or less, float32 [batch, dim]."""
@@ -588,6 +611,11 @@ class SentenceEncoder(TextEncoder):
       function = embed_one if of_one_sentence else embed
       self._functions[key] = function.get_concrete_function()
     return self._functions[key]
+
+
+def _wanted(pooling):
+  """Returns the arguments of an engine for the states that a pooling reads."""
+  return {"blocks": pooling.blocks, "pooled": pooling.kind == "cls", "first_token": _reads_first_token(pooling)}
 
 
 def _reads_first_token(pooling):

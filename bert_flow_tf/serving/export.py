@@ -1,8 +1,9 @@
-"""Exports a `SentenceModel`, or a calibration alone, as one version of a model for TF Serving."""
+"""Exports a `SentenceModel`, or a calibration alone, as one version of a model for TF Serving, OpenVINO or ONNX."""
 
 import contextlib
 import datetime
 import importlib.metadata
+import json
 import math
 import os
 import pathlib
@@ -22,18 +23,23 @@ from bert_flow_tf.calibration.step_list import as_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
 from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.encoder.other.saved_model import load_saved_model
-from bert_flow_tf.encoder.settings import TENSORFLOW
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
+from bert_flow_tf.serving.served_file import CalibrationFile, IdsFile
 from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,
+  METADATA,
   MODELS_CONFIG,
   MONITORING,
+  ONNX,
+  OPENVINO,
+  OVMS_CONFIG,
+  SAVED_MODEL,
   WARMUP,
   ExportError,
   ExportSettings,
@@ -43,7 +49,11 @@ from bert_flow_tf.serving.settings import (
 
 # Version of the format of metadata.json.
 _FORMAT_VERSION = 1
-_PACKAGES = ("tensorflow", "tensorflow-text", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy")
+_PACKAGES = {
+  SAVED_MODEL: ("tensorflow", "tensorflow-text", "keras", "tf-keras", "tensorflow-probability", "tokenizers", "numpy"),
+  OPENVINO: ("openvino", "tensorflow", "tokenizers", "numpy"),
+  ONNX: ("tf2onnx", "onnx", "onnxruntime", "tensorflow", "tokenizers", "numpy"),
+}
 # Rows of warm-up requests. The first request of a signature is slow. A second size prepares operations that depend on
 # the shape.
 _WARMUP_ROWS = (1, 8)
@@ -95,19 +105,20 @@ def export_model(
       the usual input; by default sentences of the model's fit, if it was fitted in this process. metadata.json gets
       the quantiles of the flow's bits per dimension for about 1,000 of them.
     about: further JSON values for metadata.json, for example the result of `metadata.read_origin`.
-    **settings: fields of `ExportSettings`: version, model_name, normalize.
+    **settings: fields of `ExportSettings`: version, model_name, normalize, format.
 
   Returns:
     Folder of the version.
 
   Raises:
-    ConfigError: a setting is not allowed, the encoder is neither float32 nor int8, or a package is not installed.
+    ConfigError: a setting is not allowed, the encoder is neither float32 nor int8, the format cannot have it, or a
+      package is not installed.
     ExportError: the version exists, the folder cannot be written, or the answers differ from the model's.
     BertFlowError: the encoder cannot be served, or the calibration is not fitted.
   """
   checked = ExportSettings(**settings)
-  check_installed(export_dir)
-  served = _served(model, checked.normalize)
+  check_installed(export_dir, checked.format)
+  served = _served(model, checked)
   if reference is not None and served.flow is None:
     name = served.name
     raise ConfigError(f"reference: only a flow says how usual a text is, not {name}; leave it out", "reference")
@@ -119,20 +130,24 @@ def export_model(
     logging.info("writing %s", place)
     try:
       with temporary_folder(place) as folder:  # its name is not a version to the server
-        _save(folder, served)
-        _describe(folder, served, checked, {"version": int(place.name)} | entries)
+        _write(folder, served, checked, {"version": int(place.name)} | entries)
         folder.rename(place)
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
   return place
 
 
-def _served(model: SentenceModel | Calibration | Glow, normalize: bool) -> ServedCalibration:
+def _served(model: SentenceModel | Calibration | Glow, settings: ExportSettings) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
+  normalize, format = settings.normalize, settings.format
   if not isinstance(model, SentenceModel):
     calibration = as_calibration(model)
+    if format != SAVED_MODEL:
+      return CalibrationFile(calibration, normalize, format)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
   check_precision(model.identity.settings.precision)
+  if format != SAVED_MODEL:
+    return IdsFile(model, normalize, format)
   return ServedModel(model, normalize)
 
 
@@ -141,7 +156,7 @@ def _describe_reference(served: ServedCalibration, reference: Texts | SentencePa
   if served.flow is None:
     return {}
   rows: Sequence[str] | np.ndarray = []
-  if isinstance(served, ServedModel):
+  if isinstance(served.model, SentenceModel):
     sentences = served.model.sample if reference is None else sentences_or_pairs(reference)
     if isinstance(sentences, tuple):
       sentences = sentences[0] + sentences[1]
@@ -184,50 +199,62 @@ def _save(folder, served):
     tf.saved_model.save(root, str(folder), signatures=served.functions())
 
 
-def _describe(folder, served, settings, about):
-  """Checks the SavedModel and writes the other files of the version."""
-  with _quiet():
-    loaded = load_saved_model(folder)
-  (folder / WARMUP).parent.mkdir()
-  answers = golden.answer(loaded.signatures, served)
-  agreement = golden.compare(answers, served)
+def _write(folder, served, settings, about):
+  """Writes the files of a version, after a comparison of its answers with Python's."""
+  (folder / METADATA).parent.mkdir(parents=True)
+  if isinstance(served, IdsFile | CalibrationFile):
+    served.write(folder)
+    if isinstance(served, IdsFile):
+      served.write_tokenizer(folder, golden.SENTENCES)
+    answers, pooled = golden.answer_of_file(folder, served)
+    agreement = golden.compare(answers, served, pooled)
+    if settings.format == OPENVINO:
+      _write_ovms_config(folder / OVMS_CONFIG, settings.model_name)
+  else:
+    _save(folder, served)
+    with _quiet():
+      loaded = load_saved_model(folder)
+    answers = golden.answer(loaded.signatures, served)
+    agreement = golden.compare(answers, served)
+    _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served)
+    write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
+    write_text(folder / MONITORING, _MONITORING_TEXT)
+    write_text(folder / BATCHING, _BATCHING_TEXT)
   golden.write_golden(folder, answers)
-  _write_warmup(folder / WARMUP, settings.model_name, loaded.signatures, served)
   contents = _describe_model(served, settings, {"agreement_with_python": agreement} | about)
   metadata.write_metadata(folder, contents)
-  write_text(folder / MODELS_CONFIG, _MODELS_CONFIG_TEXT.format(name=settings.model_name))
-  write_text(folder / MONITORING, _MONITORING_TEXT)
-  write_text(folder / BATCHING, _BATCHING_TEXT)
+
+
+def _write_ovms_config(path, model_name):
+  """Writes an example of a configuration of OpenVINO Model Server."""
+  # Without the hint, a CPU with instructions for bfloat16 computes in it.
+  config = {"name": model_name, "base_path": f"/models/{model_name}", "plugin_config": metadata.PLUGIN_CONFIG}
+  write_text(path, json.dumps({"model_config_list": [{"config": config}]}, indent=2) + "\n")
 
 
 def _describe_model(served: ServedCalibration, settings: ExportSettings, about: dict[str, object]) -> dict:
   """Returns the content of metadata.json; `about`: further entries, including `version`."""
   calibration: dict[str, object] = {"name": served.name, **served.sizes}
-  without = ["log_prob and inverse: the calibration is not a flow"]
   if served.flow is not None:
     calibration["flow"] = served.flow.flow.settings()
-    without = []
-  if served.without_text:
-    without.append(f"signatures of text: {served.without_text}")
-  if served.is_int8:
-    without.append("embed_ids_fixed: TensorFlow Lite has no products of int8")
   if isinstance(served.calibration, LinearCalibration):
     calibration["fitted_on"] = served.calibration.count
   versions = {"bert_flow_tf": __version__, "python": platform.python_version()}
-  for package in _PACKAGES:
+  for package in _PACKAGES[settings.format]:
     versions[package] = importlib.metadata.version(package)
   signatures = {}
   for name, signature in served.table.items():
     signatures[name] = signature.describe(served.sizes)
   return {
     "format_version": _FORMAT_VERSION,
+    "format": settings.format,
     "model_name": settings.model_name,
     "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     "encoder": _describe_encoder(served),
     "calibration": calibration,
     "normalize": settings.normalize,
     "signatures": signatures,
-    "without": without,
+    "without": served.without,
     "versions": versions,
     **about,
   }
@@ -235,11 +262,11 @@ def _describe_model(served: ServedCalibration, settings: ExportSettings, about: 
 
 def _describe_encoder(served: ServedCalibration) -> dict[str, object] | None:
   """Returns the encoder of a served model, or the identity of the encoder that a calibration was fitted for."""
-  if not isinstance(served, ServedModel):
-    return metadata.without_folders(served.model.encoder)
   model = served.model
+  if not isinstance(model, SentenceModel):
+    return metadata.without_folders(model.encoder)
   encoder = metadata.without_folders(model.identity.to_dict())
-  encoder |= {"name": public_name(model.encoder.name), "engine": TENSORFLOW}
+  encoder |= {"name": public_name(model.encoder.name), "engine": served.engine}
   weighted_by = None
   if model.encoder.token_weights is not None:
     weighted_by = model.encoder.token_weights.name

@@ -3,6 +3,7 @@
 import json
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -10,10 +11,12 @@ import tensorflow as tf
 from bert_flow_tf.encoder.text.word_piece import pad_batch
 from bert_flow_tf.evaluation.metrics import normalized
 from bert_flow_tf.io.files import write_text
+from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.serving.served_file import CalibrationFile, IdsFile
 from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
-from bert_flow_tf.serving.settings import GOLDEN, ExportError
+from bert_flow_tf.serving.settings import GOLDEN, SAVED_MODEL, ExportError
 
-_SENTENCES = (
+SENTENCES = (
   "A man is playing a guitar on the stage.",
   "Someone plays music for an audience.",
   "The weather was terrible, so we stayed at home.",
@@ -53,8 +56,31 @@ def answer(functions: Functions, served: ServedCalibration) -> dict[str, dict]:
   return answers
 
 
-def compare(answers: dict[str, dict], served: ServedCalibration) -> dict[str, float]:
+def answer_of_file(
+  folder: pathlib.Path, served: IdsFile | CalibrationFile
+) -> tuple[dict[str, dict], np.ndarray | None]:
+  """Returns the same for the file in a folder; and its embeddings before the calibration, if a step reads them."""
+  rows = _rows(served)
+  shown: dict[str, Any] = {}
+  if isinstance(served, IdsFile):
+    ids, lengths = _ids(served)
+    mask = np.arange(ids.shape[1]) < lengths[:, np.newaxis]
+    inputs = {"input_ids": ids.astype(np.int64), "attention_mask": mask.astype(np.int64)}
+    shown["text"] = list(rows)
+  else:
+    inputs = {"vectors": np.asarray(rows)}
+  pooled, embeddings = served.answer(folder, inputs)
+  shown |= {name: values.tolist() for name, values in inputs.items()}
+  return {name: {"inputs": shown, "outputs": {"embedding": embeddings}} for name in served.table}, pooled
+
+
+def compare(answers: dict[str, dict], served: ServedCalibration, pooled: np.ndarray | None = None) -> dict[str, float]:
   """Compares answers with the model in Python.
+
+  Args:
+    answers: the answers.
+    served: the model.
+    pooled: embeddings before the calibration, if no answer has them.
 
   Returns:
     "pooled" and "calibrated": the largest difference, relative to the largest value, before and after calibration.
@@ -67,14 +93,11 @@ def compare(answers: dict[str, dict], served: ServedCalibration) -> dict[str, fl
     for name, output in values["outputs"].items():
       if not np.isfinite(output).all():
         raise ExportError(f"the exported model's {name} has NaN or infinite values; encoder or calibration is damaged")
-  expected = pooled = _embed_rows(served)
-  if "embed_pooled" in answers:
-    pooled = answers["embed_pooled"]["outputs"]["pooled"]
-  elif isinstance(served, ServedModel) and _IDS in answers and served.sizes["dim"]:
-    ids, lengths = _ids(served)
-    pooled = served.pooled_of_ids(ids, lengths).numpy()
+  expected = _embed_rows(served)
+  if pooled is None:
+    pooled = _pooled_of(answers, served, expected)
   # Calibrate the exported model's embeddings: a whitening would magnify the rounding differences of Python's encoder.
-  sentences = [_rows(served)] if isinstance(served, ServedModel) else []
+  sentences = [_rows(served)] if isinstance(served.model, SentenceModel) else []
   calibrated = served.model.transform(pooled, *sentences)
   if served.normalize:
     calibrated = normalized(calibrated)
@@ -89,34 +112,54 @@ def compare(answers: dict[str, dict], served: ServedCalibration) -> dict[str, fl
     if difference > tolerance:
       raise ExportError(
         f"the exported model's {name} embeddings differ from Python's by {difference:.2g} of the largest value, "
-        f"expected at most {tolerance:g}; the version is not written; please report this bug"
+        f"expected at most {tolerance:g}; the version is not written; {_remedy(served)}"
       )
   cosines = np.sum(normalized(pooled) * normalized(expected), axis=1)
   return differences | {"min_cosine": float(cosines.min())}
 
 
+def _pooled_of(answers, served, expected):
+  """Returns the embeddings before the calibration of a SavedModel; those of Python if it has no signature of them."""
+  if "embed_pooled" in answers:
+    return answers["embed_pooled"]["outputs"]["pooled"]
+  if isinstance(served, ServedModel) and _IDS in answers and served.sizes["dim"]:
+    ids, lengths = _ids(served)
+    return served.pooled_of_ids(ids, lengths).numpy()
+  return expected
+
+
+def _remedy(served):
+  """Returns what to do if answers differ."""
+  if isinstance(served, IdsFile | CalibrationFile):
+    return (
+      "it is computed in float32, which is too little for a calibration that magnifies rounding, as a whitening of "
+      f"directions with hardly any variance: use format={SAVED_MODEL}, or fewer directions"
+    )
+  return "please report this bug"
+
+
 def _rows(served: ServedCalibration) -> Sequence[str] | np.ndarray:
   """Returns the sentences, or vectors for a calibration alone."""
-  if isinstance(served, ServedModel):
+  if isinstance(served.model, SentenceModel):
     if served.model.encoder.has_tokens:
-      return _SENTENCES
+      return SENTENCES
     # A SavedModel need not have vectors of empty and very long texts.
-    return [sentence for sentence in _SENTENCES if 0 < len(sentence) < 500]
+    return [sentence for sentence in SENTENCES if 0 < len(sentence) < 500]
   return np.random.default_rng(0).normal(size=[_VECTOR_ROWS, served.sizes["dim"]]).round(4).astype(np.float32)
 
 
 def _embed_rows(served):
   """Returns the embeddings of `_rows` in Python, without a warning of the sentence that is too long on purpose."""
-  if not isinstance(served, ServedModel) or not served.model.encoder.has_tokens:
+  if not isinstance(served.model, SentenceModel) or not served.model.encoder.has_tokens:
     return served.embed(_rows(served))
   model = served.model
-  ids = model.encoder.tokenizer(_SENTENCES, model.max_seq_length, warn=False)
+  ids = model.encoder.tokenizer(SENTENCES, model.max_seq_length, warn=False)
   return model.encoder.embed_ids(ids, model.pooling)
 
 
 def _ids(served):
   """Returns ids and numbers of tokens of the sentences, by the tokenizer in Python."""
-  tokens = served.model.encoder.tokenizer(_SENTENCES, served.sizes["max_seq_length"], warn=False)
+  tokens = served.model.encoder.tokenizer(SENTENCES, served.sizes["max_seq_length"], warn=False)
   return pad_batch(tokens)[0], np.array(list(map(len, tokens)), np.int32)
 
 

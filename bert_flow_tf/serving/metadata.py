@@ -23,7 +23,7 @@ from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import counted
 from bert_flow_tf.report.result_files import MODELS, RESULTS_FILE
 from bert_flow_tf.report.sentences import method_name
-from bert_flow_tf.serving.settings import CARD, METADATA
+from bert_flow_tf.serving.settings import CARD, METADATA, ONNX, OPENVINO, SAVED_MODEL
 from bert_flow_tf.vectors.model_of_vectors import embedder_values
 
 # Entries of a run's results.json that explain the calibration.
@@ -43,15 +43,7 @@ _CARD_TEXT = """\
 
 {listed}
 
-The first dimension of every input and output is the batch. Text is UTF-8; invalid bytes are dropped.
-
-## Serving
-
-Not tested with the server's binary:
-
-    {docker}
-
-The server needs the operations of TF Text, which the official servers have since 2.12. `golden.json` has sentences with
+The first dimension of every input and output is the batch. {serving}`golden.json` has sentences with
 the answers of this model; compare a server's answers with them. `metadata.json` has checksums, versions and origin.
 {precision}
 ## Intended use
@@ -59,10 +51,54 @@ the answers of this model; compare a server's answers with them. `metadata.json`
 Cosine similarity of sentences like the sentences of the fit. The calibration was fitted without labels{fitted_on};
 on other text, measure it first. Scores are not probabilities.
 {cautions}{scores}"""
+# What the card of a SavedModel says of servers, and that of a file of OpenVINO.
+_SAVED_MODEL_TEXT = """\
+Text is UTF-8; invalid bytes are dropped.
+
+## Serving
+
+Not tested with the server's binary:
+
+    {docker}
+
+The server needs the operations of TF Text, which the official servers have since 2.12. """
+_OPENVINO_TEXT = """\
+{tokens}
+
+## Serving
+
+    model = openvino.compile_model("model.xml", "CPU", {settings})
+    embeddings = model({{{inputs}}})["embedding"]
+
+Without the setting, a CPU with instructions for bfloat16 computes in it. OpenVINO Model Server takes the folder above
+this one, and `config.json` is a configuration; not tested with its binary:
+
+    {docker}
+
+"""
+_ONNX_TEXT = """\
+{tokens}
+
+## Use
+
+    session = onnxruntime.InferenceSession("model.onnx")
+    (embeddings,) = session.run(["embedding"], {{{inputs}}})
+
+"""
+_TOKENS_TEXT = """\
+Padding stands behind the tokens of a row,
+and its ids change nothing.{prompt} `tokenizer.json` is for the package tokenizers, which adds the special tokens, cuts
+off and pads by it; with `encode_special_tokens = True`, "[MASK]" in a text is text."""
+_SERVING_TEXTS = {SAVED_MODEL: _SAVED_MODEL_TEXT, OPENVINO: _OPENVINO_TEXT, ONNX: _ONNX_TEXT}
+# Settings with which OpenVINO computes in float32.
+PLUGIN_CONFIG = {"INFERENCE_PRECISION_HINT": "f32"}
 # Of an encoder in int8.
 _INT8_TEXT = """
 The encoder computes in int8, for which the server needs an x86 CPU, and no GPU. Export on a machine like the server's:
 errors are larger if the server alone has no VNNI instructions (Intel before 2019, AMD before 2022).
+"""
+_OPENVINO_INT8_TEXT = """
+The kernels of the encoder are int8, and OpenVINO quantizes their inputs at each request on CPUs that can.
 """
 
 
@@ -78,7 +114,7 @@ def without_folders(value: Any) -> Any:
 
 
 def write_metadata(folder: pathlib.Path, contents: dict[str, object]) -> None:
-  """Writes metadata.json, with checksums of the SavedModel's files, and the model card."""
+  """Writes metadata.json, with checksums of the version's files, and the model card."""
   files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
   sealed = checksums.sealed(contents, folder, files)
   write_text(folder / METADATA, json.dumps(sealed, indent=2, ensure_ascii=False) + "\n")
@@ -92,14 +128,21 @@ def card(contents: dict[str, Any]) -> str:
     signatures.append(f"- `{name}`: {signature['meaning']}")
   for sentence in contents.get("warnings", []):
     cautions.append(f"\n**Warning**: {sentence}.\n")
-  embeddings, reads, precision = "Embeddings of another program", "", ""
+  embeddings, reads, precision, tokens = "Embeddings of another program", "", "", "It may have any size."
+  form = contents.get("format", SAVED_MODEL)
   if _takes_text(contents):
     encoder = contents["encoder"]
     embeddings = f"Sentence embeddings of {encoder['name']} ({encoder['pooled']})"
     if "tokens" in encoder:
       reads = f" The first {encoder['max_seq_length']} tokens of a sentence are read."
     if encoder.get("precision") == INT8:
-      precision = _INT8_TEXT
+      precision = _OPENVINO_INT8_TEXT if form == OPENVINO else _INT8_TEXT
+    if form != SAVED_MODEL:
+      tokens = _tokens_text(contents)
+  serving, inputs = _SERVING_TEXTS[form], ""
+  if form != SAVED_MODEL:  # which has one function
+    (signature,) = contents["signatures"].values()
+    inputs = ", ".join(f'"{name}": {name}' for name in signature["inputs"])
   return _CARD_TEXT.format(
     **contents,
     embeddings=embeddings,
@@ -107,11 +150,17 @@ def card(contents: dict[str, Any]) -> str:
     precision=precision,
     unit=", of unit length" if contents["normalize"] else "",
     listed="\n".join(signatures),
-    docker=_docker_command(contents["model_name"]),
+    serving=serving.format(docker=_docker_command(contents), settings=PLUGIN_CONFIG, tokens=tokens, inputs=inputs),
     fitted_on=_fitted_on(contents),
     cautions="".join(cautions),
     scores=_scores(contents),
   )
+
+
+def _tokens_text(contents: Mapping[str, Any]) -> str:
+  """Returns what a client of ids must know."""
+  prompt = contents["encoder"].get("prompt") or ""
+  return _TOKENS_TEXT.format(prompt=f" A client puts {prompt!r} before each text." if prompt else "")
 
 
 def _fitted_on(contents: Mapping[str, Any]) -> str:
@@ -147,8 +196,9 @@ def summary(folder: pathlib.Path) -> list[str]:
   ]
   for sentence in contents.get("warnings", []):
     lines.append(f"warning: {sentence}")
-  command = _docker_command(contents["model_name"], folder.parent.resolve())
-  lines.append(f"to serve it (not run by us): {command}")
+  if contents.get("format") != ONNX:
+    command = _docker_command(contents, folder.parent.resolve())
+    lines.append(f"to serve it (not run by us): {command}")
   return lines
 
 
@@ -232,10 +282,16 @@ def _scores_of(by_split, methods):
   return scores
 
 
-def _docker_command(model_name: str, base: str | os.PathLike = "BASE") -> str:
+def _docker_command(contents: Mapping[str, Any], base: str | os.PathLike = "BASE") -> str:
   """Returns a command that serves the model's folder; not run by us."""
+  name = contents["model_name"]
+  if contents.get("format") == OPENVINO:
+    return (
+      f"docker run --rm -p 9000:9000 -p 8000:8000 -v {base}:/models/{name} openvino/model_server --model_name {name} "
+      f"--model_path /models/{name} --port 9000 --rest_port 8000 --plugin_config '{json.dumps(PLUGIN_CONFIG)}'"
+    )
   return (
-    f"docker run --rm -p 8500:8500 -p 8501:8501 -v {base}:/models/{model_name} -e MODEL_NAME={model_name} "
+    f"docker run --rm -p 8500:8500 -p 8501:8501 -v {base}:/models/{name} -e MODEL_NAME={name} "
     "tensorflow/serving:2.19.1 --enable_batching=true --enable_per_model_batching_parameters=true"
   )
 

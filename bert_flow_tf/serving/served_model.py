@@ -12,6 +12,7 @@ from bert_flow_tf.calibration.step import Calibration, Features, Normalize, Step
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
 from bert_flow_tf.encoder.encoder_graph import EncoderGraph
 from bert_flow_tf.encoder.graph.tokenizer import BYTES_PER_TOKEN
+from bert_flow_tf.encoder.settings import TENSORFLOW
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.model import SentenceModel
@@ -54,8 +55,12 @@ class ServedCalibration:
     sizes: {axis of the signatures: size}.
     table: {name: signature}.
     without_text: reason why a model takes ids alone; None if it takes text.
+    without: what the served model lacks, for metadata.json.
+    engine: the program that computes it.
     is_int8: whether its encoder computes in int8.
   """
+
+  engine = TENSORFLOW
 
   def __init__(self, model: Any, steps: Sequence[Step], dim: int, output_dim: int, normalize: bool) -> None:
     for step in steps:
@@ -72,6 +77,9 @@ class ServedCalibration:
     if self.flow is not None:
       self.sizes["latent_dim"] = self.flow.output_dim
     self.is_int8 = False
+    self.without = []
+    if self.flow is None:
+      self.without.append("log_prob and inverse: the calibration is not a flow")
     has_roles = self.calibration is not None and self.calibration.query_shift is not None
     self.table = signatures_of(VECTOR_SIGNATURES, self.flow is not None, has_roles=has_roles)
     self._rows_at_once = _MAX_VECTORS
@@ -196,12 +204,15 @@ class ServedModel(ServedCalibration):
     self.sizes["max_seq_length"] = width
     self.without_text = self._encoder.without_text
     takes_text = not self.without_text
-    roles = _roles_of(model)
+    roles = roles_of(model)
     self.table = signatures_of(SIGNATURES, self.flow is not None, self._encoder.takes_ids, takes_text, bool(roles))
     if not dim:
       self.table.pop("embed_pooled", None)
-    if self.is_int8:  # TensorFlow Lite has none of its products
+    if self.without_text:
+      self.without.append(f"signatures of text: {self.without_text}")
+    if self.is_int8:
       self.table.pop("embed_ids_fixed")
+      self.without.append("embed_ids_fixed: TensorFlow Lite has no products of int8")
     self._computations |= {
       "similarity": self._similarity,
       "embed_pooled": lambda text: (self._pooled_of(text),),
@@ -297,7 +308,7 @@ class ServedModel(ServedCalibration):
     return (tf.reduce_sum(a * b, axis=1),)
 
 
-def _roles_of(model: SentenceModel) -> dict[str, tuple[TextEncoder, tuple[Step, ...]]]:
+def roles_of(model: SentenceModel) -> dict[str, tuple[TextEncoder, tuple[Step, ...]]]:
   """Returns {role: the encoder and the steps of its texts}; {} if texts have no roles."""
   encoders = {QUERY: model.encoder.for_queries(), DOCUMENT: model.encoder.for_documents()}
   roles = {role: (encoder, model.steps_of(role)) for role, encoder in encoders.items()}

@@ -12,7 +12,13 @@ from bert_flow_tf.io.settings import Settings, setting
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # part of a URL
 _PRECISIONS = ("float32", INT8)
-_PACKAGES = ("tensorflow_text", "tensorflow_serving")
+SAVED_MODEL, OPENVINO, ONNX = FORMATS = ("saved_model", "openvino", "onnx")
+# {format: (extra, packages that an export needs)}
+_PACKAGES = {
+  SAVED_MODEL: ("serving", ("tensorflow_text", "tensorflow_serving")),
+  OPENVINO: ("openvino", ("openvino",)),
+  ONNX: ("onnx", ("tf2onnx", "onnx", "onnxruntime")),
+}
 
 # Files of a version, as paths in its folder. The server expects the names of the first two, and reads no others.
 BATCHING = "batching_params.pbtxt"
@@ -22,10 +28,15 @@ GOLDEN = "assets.extra/golden.json"
 CARD = "assets.extra/README.md"
 MODELS_CONFIG = "assets.extra/models.config"
 MONITORING = "assets.extra/monitoring.config"
+# Of other formats. OpenVINO Model Server takes the files directly in a version's folder by their endings: no other may
+# end in .xml, .bin, .onnx, .pb, .tflite or .pdmodel.
+MODEL_FILES = {OPENVINO: "model.xml", ONNX: "model.onnx"}
+TOKENIZER = "tokenizer.json"
+OVMS_CONFIG = "assets.extra/config.json"
 
 
 class ExportError(BertFlowError):
-  """A SavedModel cannot be written, or its answers differ from the model's."""
+  """A version cannot be written, or its answers differ from the model's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,6 +52,13 @@ class ExportSettings(Settings):
   )
   model_name: str = setting("bert_flow", "Name of the model on the server.", named=False)
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
+  format: str = setting(
+    SAVED_MODEL,
+    "Kind of the version: saved_model, from text to embeddings, for TensorFlow Serving; or, from ids of tokens to "
+    "embeddings, openvino (pip install 'bert-flow-tf[openvino]') or onnx (pip install 'bert-flow-tf[onnx]').",
+    named=False,
+    choices=FORMATS,
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -56,9 +74,10 @@ def check_precision(precision: str) -> None:
     raise ConfigError(message, argument="precision")
 
 
-def check_installed(export_dir: str | os.PathLike) -> None:
+def check_installed(export_dir: str | os.PathLike, format: str) -> None:
   """Raises ConfigError if a package that an export needs is not installed; imports none of them."""
-  missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+  extra, packages = _PACKAGES[format]
+  missing = [name for name in packages if importlib.util.find_spec(name) is None]
   if missing:
-    message = f"an export needs {' and '.join(missing)}: {install_command('serving')}"
+    message = f"an export needs {' and '.join(missing)}: {install_command(extra)}"
     raise ConfigError(f"export_dir={export_dir}: {message}", argument="export_dir")

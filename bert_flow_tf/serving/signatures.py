@@ -12,7 +12,7 @@ from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
 class Tensor:
   """An input or output of a signature."""
 
-  dtype: str  # "string", "int32" or "float32"
+  dtype: str  # "string", "int32", "int64" or "float32"
   # "n" is the number of rows of a request, "seq_len" the number of tokens; "dim" and "output_dim" are the dimensions of
   # an embedding before and after the calibration, "latent_dim" the dimensions of a flow.
   axes: tuple[str, ...]
@@ -148,6 +148,21 @@ VECTOR_SIGNATURES = _by_name(
     "embedding -> its log-density under the flow, as -log2 p / dim and as log p in nats", {"vectors": _VECTORS}
   ),
   _INVERSE,
+)
+# The one function of files for other engines: of an encoder, and of a calibration alone.
+IDS_SIGNATURES = _by_name(
+  Signature(
+    "embed",
+    "token ids, [CLS] and [SEP] included, and 1 for tokens, 0 for the padding behind them -> calibrated embedding",
+    {
+      "input_ids": Tensor("int64", ("n", "seq_len"), (2, 3)),
+      "attention_mask": Tensor("int64", ("n", "seq_len"), (1, 1)),
+    },
+    {"embedding": _EMBEDDING},
+  )
+)
+VECTOR_FILE_SIGNATURES = _by_name(
+  Signature("embed", "embedding -> calibrated embedding", {"vectors": _VECTORS}, {"embedding": _EMBEDDING})
 )
 
 

@@ -56,3 +56,14 @@ def test_export_of_a_calibration_of_vectors(tmp_path):
   assert done.stdout.splitlines()[1] == "signatures: serving_default"
   loaded = tf.saved_model.load(str(tmp_path / "base/1"))
   np.testing.assert_allclose(np.cov(loaded(vectors.astype(np.float32)).numpy().T), np.eye(6), atol=1e-5)
+
+
+def test_export_to_openvino(tmp_path):
+  pytest.importorskip("openvino")
+  vectors = np.random.default_rng(0).normal(size=[64, 6])
+  fit_calibration(vectors, "whitening", vectors_of="numbers").save(tmp_path / "whitening")
+  flags = [f"--flow_folder={tmp_path}/whitening", "--calibration_only", f"--export_dir={tmp_path}/base"]
+  done = finished_python("run_scripts/run_export.py", *flags, "--format=openvino", ONEDNN_MAX_CPU_ISA=None)
+  assert done.stdout.splitlines()[1] == "signatures: embed" and (tmp_path / "base/1/model.xml").exists()
+  done = finished_python("run_scripts/run_flow.py", "--format=openvino", status=1)
+  assert "format: needs export_dir" in done.stderr

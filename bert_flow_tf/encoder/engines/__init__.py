@@ -6,4 +6,5 @@ Files, in the order in which to read them:
     openvino_model    the operations of a model: embeddings, blocks, outputs
     openvino_blocks   the blocks, as in `transformer/blocks`
     openvino_layers   dense layers, normalizations, activations; rows of tokens without padding
+    openvino_export   a model as a file, from ids of tokens to calibrated embeddings
 """

@@ -6,12 +6,12 @@ Two models compute the same states: one of batches with padding, one of batches 
 
 import contextlib
 import functools
-import logging as std_logging
 import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from logging import root as root_logger
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,10 @@ _MAX_WINDOWS = 2
 # values, .032 with 64, .035 with 128, .044 with a whole row, 384 (TensorFlow's int8: .043); BERT-base is 1.04 times as
 # fast with a whole row, and .9 times with 64. Rows of fewer values stay float32.
 _GROUP = 128
+_GROUP_SIZE = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
+POOLED_OUTPUT = "pooled_output"
+# Settings that a CPU reads from the file of a model, too. INFERENCE_PRECISION_HINT is none of them (OpenVINO 2026.4).
+_OPTIONS_OF_FILES = (_GROUP_SIZE,)
 
 
 class States(NamedTuple):
@@ -50,6 +54,22 @@ class States(NamedTuple):
 
   hidden_states: dict[int, np.ndarray]
   pooled_output: np.ndarray | None
+
+
+class BatchModel(NamedTuple):
+  """A model of OpenVINO of batches with padding, which is not compiled.
+
+  Attributes:
+    model: the model, an `openvino.Model`; its inputs are those of `OpenVinoEngine`.
+    outputs: its outputs: "block_N" are the states of block N, "pooled_output" is the pooled output.
+    first_position: position of a text's first token.
+    runtime_options: settings that a file of the model gives to programs that load it.
+  """
+
+  model: Any
+  outputs: tuple[str, ...]
+  first_position: int
+  runtime_options: dict[str, str]
 
 
 class OpenVinoEngine:
@@ -76,7 +96,7 @@ class OpenVinoEngine:
     self._layers, self._model = openvino_layers, openvino_model
     self._config, self._read, self._has_pooler = config, read, has_pooler
     self._is_int8 = precision == INT8
-    self._settings = _settings_of(precision)
+    self._settings = settings_of(precision)
     self._requests: dict[Any, Any] = {}
     self._arrays: dict[str, Any] = {}  # which the models need, too
     self._largest: dict[Any, dict[str, np.ndarray]] = {}
@@ -146,12 +166,40 @@ class OpenVinoEngine:
   def _request(self, form):
     """Returns what runs the model of a form, and the names of its inputs."""
     if form not in self._requests:
-      seen = None
-      if self._is_int8:
-        seen = self._largest_inputs(form)
-      graph = self._layers.LayerGraph(self._config, self._read, self._arrays, seen)
-      self._requests[form] = self._compile(self._model.build_model(graph, form), self._settings), list(graph.inputs)
+      model, names = self._build(form)
+      self._requests[form] = self._compile(model, self._settings), names
     return self._requests[form]
+
+  def _build(self, form):
+    """Returns the model of a form, and the names of its inputs."""
+    seen = None
+    if self._is_int8:
+      seen = self._largest_inputs(form)
+    graph = self._layers.LayerGraph(self._config, self._read, self._arrays, seen)
+    return self._model.build_model(graph, form), list(graph.inputs)
+
+  def model_of_batches(self, blocks: Sequence[int], pooled: bool, first_token: bool, longest: int) -> BatchModel:
+    """Returns the model of batches with padding, not compiled.
+
+    Args:
+      blocks: see `__call__`.
+      pooled: see `__call__`.
+      first_token: see `__call__`.
+      longest: the number of tokens of the longest text.
+    """
+    form = self._model.ModelForm(
+      blocks=tuple(sorted(set(blocks))),
+      pooled=pooled and self._has_pooler,
+      first_token=first_token and self._config.num_hidden_layers in blocks,
+      packed=True,
+      by_windows=self._has_windows(longest),
+    )
+    model, _ = self._build(form)
+    outputs = [f"block_{number}" for number in form.blocks]
+    if form.pooled:
+      outputs.append(POOLED_OUTPUT)
+    options = {name: str(self._settings[name]) for name in _OPTIONS_OF_FILES if name in self._settings}
+    return BatchModel(model, tuple(outputs), self._config.first_position, options)
 
   def _largest_inputs(self, form):
     """Returns {path of a dense layer: the largest absolute values of its inputs}, for random tokens, in float32."""
@@ -159,7 +207,7 @@ class OpenVinoEngine:
     watched = form._replace(blocks=blocks, first_token=False, packed=False, by_windows=False)
     if watched not in self._largest:
       graph = self._layers.LayerGraph(self._config, self._read, {}, None, watches=True)
-      request = self._compile(self._model.build_model(graph, watched), _settings_of(FLOAT32))
+      request = self._compile(self._model.build_model(graph, watched), settings_of(FLOAT32))
       ids = random_ids(self._config)
       values = self._inputs(ids, np.full(len(ids), ids.shape[1]), packed=False)
       request.infer({name: values[name] for name in graph.inputs})
@@ -169,50 +217,53 @@ class OpenVinoEngine:
 
   def _compile(self, model, settings):
     """Returns what runs a model on the CPU."""
-    return _core().compile_model(model, "CPU", settings).create_infer_request()
+    return process_core().compile_model(model, "CPU", settings).create_infer_request()
 
 
-def check_openvino() -> None:
-  """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions."""
-  root = std_logging.getLogger()
-  handlers = list(root.handlers)
+def check_openvino(argument: str = "engine") -> None:
+  """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions.
+
+  `argument`: the setting that asks for OpenVINO.
+  """
+  asked = f"{argument}={_OPENVINO}"
   try:
-    with _without_telemetry():
+    with _without_side_effects():
       import openvino
   except ImportError as error:
     needed = f"needs OpenVINO, which cannot be imported ({one_line(error)}): {install_command(_OPENVINO)}"
-    raise ConfigError(f"engine={_OPENVINO}: {needed}", argument="engine") from error
-  root.handlers = handlers  # of which its first import removes absl's, and our log lines would have another form
+    raise ConfigError(f"{asked}: {needed}", argument=argument) from error
   version = openvino.__version__
   match = re.match(r"(\d+)\.(\d+)", version)
   if match is None or not _FIRST <= (int(match[1]), int(match[2])) < _END:
     expected = f"expected {'.'.join(map(str, _FIRST))} or later, below {_END[0]}"
     found = f"OpenVINO {version.split('-')[0]} is installed, {expected}: {install_command(_OPENVINO)}"
-    raise ConfigError(f"engine={_OPENVINO}: {found}", argument="engine")
+    raise ConfigError(f"{asked}: {found}", argument=argument)
   # A part of OpenVINO obeys the limit and another part does not: it fails, or ends the process.
   for variable in _LIMITS:
     limit = os.environ.get(variable, "")
     if limit.upper() not in _NO_LIMIT:
-      mend = f"OpenVINO fails with it; unset {variable}, or use engine=tensorflow"
-      raise ConfigError(f"engine={_OPENVINO}: {variable}={limit} limits the CPU's instructions; {mend}", "engine")
+      mend = f"unset {variable}, or use engine=tensorflow" if argument == "engine" else f"unset {variable}"
+      problem = f"{variable}={limit} limits the CPU's instructions; OpenVINO fails with it"
+      raise ConfigError(f"{asked}: {problem}; {mend}", argument)
 
 
 @contextlib.contextmanager
-def _without_telemetry() -> Iterator[None]:
-  """Lets OpenVINO's import, which reports to Intel through Google Analytics, work as where its telemetry is missing."""
-  name = "openvino_telemetry"
-  loaded = name in sys.modules
+def _without_side_effects() -> Iterator[None]:
+  """Keeps OpenVINO's import from a report to Google Analytics, and from removing absl's handler of log lines."""
+  name = "openvino_telemetry"  # without which OpenVINO works, and reports nothing
+  loaded, handlers = name in sys.modules, list(root_logger.handlers)
   if not loaded:
     sys.modules[name] = None  # type: ignore[assignment] # an import of it is an ImportError
   try:
     yield
   finally:
+    root_logger.handlers[:] = handlers
     if not loaded:
       del sys.modules[name]
 
 
 @functools.cache
-def _core() -> Any:
+def process_core() -> Any:
   """Returns OpenVINO's core, one for the process."""
   # A core replaces the thread's stack for signals. Of two that are deleted, the first one's can stay in use although it
   # is gone: the next signal, as of Ctrl-C, ends the process (OpenVINO 2026.4).
@@ -221,7 +272,7 @@ def _core() -> Any:
   return openvino.Core()
 
 
-def _settings_of(precision: str) -> dict[str, Any]:
+def settings_of(precision: str) -> dict[str, Any]:
   """Returns OpenVINO's settings for a precision."""
   settings: dict[str, Any] = {
     "PERFORMANCE_HINT": "LATENCY",
@@ -230,7 +281,7 @@ def _settings_of(precision: str) -> dict[str, Any]:
     "INFERENCE_PRECISION_HINT": "f32",
   }
   if precision == INT8:
-    settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = _GROUP
+    settings[_GROUP_SIZE] = _GROUP
   elif precision != FLOAT32:
     if computes_in(precision):
       settings["INFERENCE_PRECISION_HINT"] = _HALVES[precision][0]
@@ -243,7 +294,7 @@ def computes_in(precision: str) -> bool:
   """Returns whether OpenVINO has products of a precision for this CPU; without them it computes in float32."""
   if precision not in _HALVES:
     return True
-  return _HALVES[precision][1] in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+  return _HALVES[precision][1] in process_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 def _threads():

@@ -267,6 +267,33 @@ class SentenceTokenizer:
     """Returns {name: content} of the files of its vocabulary in an encoder's folder."""
     return {"vocab.txt": self._content}
 
+  def definition(self, max_seq_length: int, texts: Sequence[str]) -> str | None:
+    """Returns a tokenizer.json with which the package tokenizers adds the special tokens, cuts off, and pads batches.
+
+    The prompt is not in it. Text like "[MASK]" is text after `encode_special_tokens = True`, which no file holds.
+
+    Args:
+      max_seq_length: largest number of tokens.
+      texts: some texts; None is returned if their tokens would be others.
+    """
+    if self.reader.byte_ids is not None:
+      return None
+    # The reader of text, which finds no special tokens in it.
+    backend = tokenizers.Tokenizer.from_str(self.reader.backend.to_str())
+    first, last = (self.specials[name] for name in ("cls_token", "sep_token"))
+    backend.post_processor = tokenizers.processors.TemplateProcessing(
+      single=f"{first}:0 $A:0 {last}:0",
+      pair=f"{first}:0 $A:0 {last}:0 $B:1 {last}:1",
+      special_tokens=[(first, self.special_ids[0]), (last, self.special_ids[1])],
+    )
+    backend.enable_truncation(max_seq_length)
+    definition = backend.to_str()
+    found = [encoding.ids for encoding in tokenizers.Tokenizer.from_str(definition).encode_batch(list(texts))]
+    if found != [ids.tolist() for ids in self.with_prompt("")(texts, max_seq_length, warn=False)]:
+      return None
+    backend.enable_padding(pad_id=self.pad_id, pad_token=self.specials["pad_token"])
+    return backend.to_str()
+
   def check_ids(self, vocab_size: int) -> None:
     """Raises an EncoderError if a token has no word embedding in a model with `vocab_size` of them."""
     largest = len(self.vocab) - 1

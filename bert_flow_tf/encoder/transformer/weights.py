@@ -127,8 +127,8 @@ class StoredWeights:
     """The word embeddings, float32 [vocab, word_size]."""
     return self.read(self.config.architecture.words)
 
-  def word_rows(self, ids: np.ndarray, widened: bool = False) -> np.ndarray:
-    """Returns `Transformer.word_rows` of token ids as an array."""
+  def word_rows(self, ids: Any, widened: bool = False) -> Any:
+    """Returns `Transformer.word_rows` of token ids, an array of an array, a tensor of a tensor."""
     kernel = None
     if widened and self.config.projection:
       kernel = self.read(f"{self.config.projection}{_KERNEL}")

@@ -353,4 +353,4 @@ assert "openvino_telemetry" not in sys.modules
 def test_threads(monkeypatch, given, expected):
   monkeypatch.setattr(openvino_engine, "usable_cpus", lambda: 2)
   monkeypatch.setenv("OMP_NUM_THREADS", given)
-  assert openvino_engine._settings_of("float32")["INFERENCE_NUM_THREADS"] == expected
+  assert openvino_engine.settings_of("float32")["INFERENCE_NUM_THREADS"] == expected
