@@ -4,11 +4,13 @@ A model is built of OpenVINO's operations, in less than a second, without a conv
 Two models compute the same states: one of batches with padding, one of batches without, a single sentence above all.
 """
 
+import contextlib
 import functools
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from logging import root as root_logger
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +174,8 @@ class OpenVinoEngine:
 def check_openvino() -> None:
   """Raises a ConfigError unless OpenVINO is installed, in a version that works, and may use the CPU's instructions."""
   try:
-    import openvino
+    with _kept_log_handlers():
+      import openvino
   except ImportError as error:
     needed = f"needs OpenVINO, which cannot be imported ({one_line(error)}): {install_command(_OPENVINO)}"
     raise ConfigError(f"engine={_OPENVINO}: {needed}", argument="engine") from error
@@ -188,6 +191,16 @@ def check_openvino() -> None:
     if limit.upper() not in _NO_LIMIT:
       mend = f"OpenVINO fails with it; unset {variable}, or use engine=tensorflow"
       raise ConfigError(f"engine={_OPENVINO}: {variable}={limit} limits the CPU's instructions; {mend}", "engine")
+
+
+@contextlib.contextmanager
+def _kept_log_handlers() -> Iterator[None]:
+  """Keeps the root logger's handlers, from which OpenVINO's import takes absl's, and with it the form of all lines."""
+  handlers = list(root_logger.handlers)
+  try:
+    yield
+  finally:
+    root_logger.handlers[:] = handlers
 
 
 @functools.cache

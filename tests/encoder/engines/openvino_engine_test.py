@@ -206,15 +206,20 @@ def test_threads_share_an_engine(bert):
 def test_states_without_tensorflow(bert, tmp_path):
   np.savez(tmp_path / "weights.npz", **{path_of_variable(weight): weight.numpy() for weight in bert.weights})
   code = f"""
+import logging
 import sys
+import absl.logging
 import numpy as np
 from bert_flow_tf.encoder.engines.openvino_engine import OpenVinoEngine
 from bert_flow_tf.encoder.transformer.config import EncoderConfig
+absl.logging.use_absl_handler()
+handlers = list(logging.root.handlers)
 weights = np.load({str(tmp_path / "weights.npz")!r})
 engine = OpenVinoEngine(EncoderConfig({bert.config.values!r}), weights.__getitem__, True, "int8")
 states = engine([np.arange(4, dtype=np.int32)], [3], pooled=True)
 assert np.isfinite(states.hidden_states[3]).all() and states.pooled_output.shape == (1, 24)
 assert "tensorflow" not in sys.modules
+assert handlers == logging.root.handlers  # of which OpenVINO's import takes absl's
 """
   finished_python("-c", code)
 
