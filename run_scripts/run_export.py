@@ -46,7 +46,7 @@ def check_flags() -> None:
     raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
   common_flags.check_calibration_flags()
   common_flags.settings(ExportSettings)
-  check_precision(FLAGS.precision)
+  check_precision(FLAGS.precision, FLAGS.engine)
   check_installed(FLAGS.export_dir)
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:

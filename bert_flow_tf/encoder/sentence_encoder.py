@@ -28,6 +28,7 @@ from bert_flow_tf.encoder.settings import (
   STATIC_MAX_SEQ_LENGTH,
   TENSORFLOW,
   EncoderSettings,
+  check_graph_engine,
   reject_openvino,
 )
 from bert_flow_tf.encoder.text.token_weights import TokenWeights
@@ -62,7 +63,7 @@ class _Weights:
     model: the model, or weights of which a `Transformer` is made when something needs it.
     frozen: whether the weights never change.
     checksum: of the weights as they were loaded, as far as it is known.
-    engine: the engine in place of TensorFlow, when it is made.
+    engine: the engine in place of TensorFlow; None for TensorFlow.
   """
 
   model: Transformer | WordRows | StoredWeights
@@ -224,6 +225,11 @@ class SentenceEncoder(TextEncoder):
     self._functions.clear()  # of copies with other prompts, too
     self._strategy, self._replicas = None, 1
     if self.engine == OPENVINO:
+      # Here, and not at the first use, which several threads can have at once.
+      weights = self._weights
+      if weights.engine is None:
+        model = weights.model
+        weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, precision)
       return
     if not self.is_static:
       self.bert.compute_in(precision, frozen)
@@ -395,9 +401,7 @@ class SentenceEncoder(TextEncoder):
 
   def _check_graph(self):
     """Raises ConfigError if a graph of TensorFlow would give other embeddings than the engine."""
-    if self.precision != "float32":
-      reason = f"TensorFlow computes graphs and Keras layers, with other embeddings in {self.precision}"
-      reject_openvino(self.engine, f"{reason} (in float32 they are the same)")
+    check_graph_engine(self.engine, self.precision)
 
   def _check_trains(self):
     """Raises ConfigError if the engine cannot train."""
@@ -523,9 +527,6 @@ class SentenceEncoder(TextEncoder):
   def _embed_by_openvino(self, batches, pooling):
     """Yields the embeddings of batches of int32 arrays [seq_len], float32 [batch, dim]."""
     weights = self._weights
-    if weights.engine is None:
-      model = weights.model
-      weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision)
     for batch in batches:
       states = States({}, None)
       if pooling.kind != "words":

@@ -132,7 +132,7 @@ def _served(model: SentenceModel | Calibration | Glow, normalize: bool) -> Serve
   if not isinstance(model, SentenceModel):
     calibration = as_calibration(model)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
-  check_precision(model.identity.settings.precision)
+  check_precision(model.identity.settings.precision, model.identity.settings.engine)
   return ServedModel(model, normalize)
 
 
