@@ -47,7 +47,7 @@ def check_flags() -> None:
     raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
   common_flags.check_calibration_flags()
   common_flags.settings(ExportSettings)
-  check_precision(FLAGS.precision)
+  check_precision(FLAGS.precision, FLAGS.engine, FLAGS.format)
   check_installed(FLAGS.export_dir, FLAGS.format)
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:

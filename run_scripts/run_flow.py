@@ -88,7 +88,7 @@ def _check_export(calibrations: int) -> None:
       f"export_dir={FLAGS.export_dir}: expected one calibration, got {calibrations}; bert-flow export takes one",
       argument="export_dir",
     )
-  check_precision(FLAGS.precision)
+  check_precision(FLAGS.precision, FLAGS.engine, FLAGS.format)
   common_flags.settings(ExportSettings)
   check_installed(FLAGS.export_dir, FLAGS.format)
 

@@ -6,6 +6,7 @@ that end in an error.
 
 import copy
 import functools
+import importlib.util
 import json
 import pickle
 import re
@@ -33,7 +34,7 @@ from bert_flow_tf.vectors.sentence_index import SentenceIndex
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
 from tests.encoder.other import saved_models
-from tests.testing import REPO, edit_json
+from tests.testing import REPO, edit_json, is_openvino_limited
 
 pytestmark = pytest.mark.packages
 
@@ -183,6 +184,17 @@ def releases():
   return ways
 
 
+def by_openvino():
+  """Returns the ways of models whose encoder OpenVINO computes, {} where it is not possible."""
+  if importlib.util.find_spec("openvino") is None or is_openvino_limited():
+    return {}
+  return {
+    "openvino": pretrained(engine="openvino"),
+    "openvino, fitted": pretrained(engine="openvino", queries=QUERIES, fit="whitening-6"),
+    "int8 by openvino": pretrained(engine="openvino", precision="int8", fit="soft-whitening"),
+  }
+
+
 MAKERS = {
   "plain": pretrained(),
   "pooling": pretrained(sentence_embedding_type="avg-top-2"),
@@ -241,6 +253,7 @@ MAKERS = {
   "load of another pooling": loaded(sentence_embedding_type="cls"),
   "shared calibration": shared,
   "trained": trained,
+  **by_openvino(),
   **releases(),
 }
 
@@ -381,6 +394,10 @@ SENTENCES = {
   "queries, prompts, characters": {"function": "characters-16: the encoder puts"},
   "int8, fitted": _OF_KIND["int8"],
   "load of another precision": _OF_KIND["bfloat16"],
+  "int8 by openvino": {
+    **_OF_KIND["int8"],
+    **dict.fromkeys(("export", "function"), "with other embeddings in int8"),
+  },
   "trained": dict.fromkeys(("save", "embed", "beam", "index"), "its weights were trained"),
   "release 0.1.0 static-sn": _OF_KIND["static"],
   "release 0.2.0 static-sn": _OF_KIND["static"],
@@ -420,6 +437,8 @@ def pairs():
   for number, maker in enumerate(MAKERS):
     is_release = maker.startswith("release")
     for place, keeper in enumerate(KEEPERS):
+      if maker.startswith("openvino") and keeper in ("keras", "h5"):
+        continue  # a layer makes the encoder TensorFlow's: encoder/engine_test
       turn = (number + place) % len(KEEPERS)
       if turn and is_release and keeper != "save":
         continue

@@ -16,7 +16,7 @@ from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.sentence_index import SentenceIndex, index_vectors
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
-from tests.testing import REPO, edit_json, rejected
+from tests.testing import REPO, edit_json, openvino_or_skip, rejected
 
 pytestmark = pytest.mark.packages
 
@@ -46,6 +46,15 @@ def test_a_saved_model_gives_the_vectors_of_its_release(folder, bert):
   np.testing.assert_allclose(model.encode(sentences), expected, atol=tolerance * np.abs(expected).max(), rtol=0)
   similarities = model.similarity(sentences, sentences[1:] + sentences[:1])
   np.testing.assert_allclose(similarities, released[f"{folder.name}/similarity"], atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["flow", "soft-whitening-of-mix", "prompt"])
+def test_openvino_gives_the_vectors_of_a_release(name, bert):
+  openvino_or_skip()
+  folder = REPO / "tests/golden/models/0.2.0"
+  released = np.load(folder / "vectors.npz")
+  found = SentenceModel.load(folder / name, model=str(bert), engine="openvino").encode(released["sentences"].tolist())
+  np.testing.assert_allclose(found, released[name], atol=0.003 * np.abs(released[name]).max(), rtol=0)
 
 
 def embed_as_release(model, calibration_folder, output):

@@ -86,6 +86,8 @@ def _unsaved(encoder):
     "truncate_dim": (encoder.truncate_dim or 0, declared.truncate_dim or 0),
     "precision": (given.precision, EncoderSettings.precision),
   }
+  if given.precision != EncoderSettings.precision:  # float32, in which engines round alike
+    values["engine"] = (given.engine, EncoderSettings.engine)
   if encoder.token_weights is not None:
     values["token_weights"] = (encoder.token_weights.name, UNIFORM)
     for name in ("frequency_corpus", "number_weight"):

@@ -29,6 +29,7 @@ from bert_flow_tf.encoder.settings import (
   STATIC_MAX_SEQ_LENGTH,
   TENSORFLOW,
   EncoderSettings,
+  check_graph_engine,
   reject_openvino,
 )
 from bert_flow_tf.encoder.text.token_weights import TokenWeights
@@ -65,7 +66,7 @@ class _Weights:
     model: the model, or weights of which a `Transformer` is made when something needs it.
     frozen: whether the weights never change.
     checksum: of the weights as they were loaded, as far as it is known.
-    engine: the engine in place of TensorFlow, when it is made.
+    engine: the engine in place of TensorFlow; None for TensorFlow.
   """
 
   model: Transformer | WordRows | StoredWeights
@@ -226,7 +227,10 @@ class SentenceEncoder(TextEncoder):
     self._functions: dict[tuple[Pooling, bool], Callable] = vars(self).get("_functions", {})
     self._functions.clear()  # of copies with other prompts, too
     self._strategy, self._replicas = None, 1
-    if self.engine == OPENVINO or self.is_static:
+    if self.engine == OPENVINO:
+      self.openvino_engine()  # here, and not at the first use, which several threads can have at once
+      return
+    if self.is_static:
       return
     self.bert.compute_in(precision, frozen)
     # Devices with a copy of the weights, which embed together: of the strategy in whose scope the weights were created.
@@ -403,9 +407,7 @@ class SentenceEncoder(TextEncoder):
 
   def _check_graph(self):
     """Raises ConfigError if a graph of TensorFlow would give other embeddings than the engine."""
-    if self.precision != "float32":
-      reason = f"TensorFlow computes graphs and Keras layers, with other embeddings in {self.precision}"
-      reject_openvino(self.engine, f"{reason} (in float32 they are the same)")
+    check_graph_engine(self.engine, self.precision)
 
   def _check_trains(self):
     """Raises ConfigError if the engine cannot train."""

@@ -305,6 +305,13 @@ def reject_openvino(engine: str, reason: str) -> None:
     raise ConfigError(f"engine={OPENVINO}: {reason}; use engine={TENSORFLOW}", "engine")
 
 
+def check_graph_engine(engine: str, precision: str) -> None:
+  """Raises a ConfigError if graphs, which TensorFlow computes, would give other embeddings than the engine."""
+  if precision != "float32":
+    reason = f"TensorFlow computes graphs and Keras layers, with other embeddings in {precision}"
+    reject_openvino(engine, f"{reason} (in float32 they are the same)")
+
+
 def keyword_of(field: dataclasses.Field) -> str:
   """Returns the name of a setting in Python's calls."""
   return field.metadata.get("keyword", field.name)

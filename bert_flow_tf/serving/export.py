@@ -145,7 +145,7 @@ def _served(model: SentenceModel | Calibration | Glow, settings: ExportSettings)
     if format != SAVED_MODEL:
       return CalibrationFile(calibration, normalize, format)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
-  check_precision(model.identity.settings.precision)
+  check_precision(model.identity.settings.precision, model.identity.settings.engine, format)
   if format != SAVED_MODEL:
     return IdsFile(model, normalize, format)
   return ServedModel(model, normalize)

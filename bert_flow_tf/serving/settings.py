@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 
+from bert_flow_tf.encoder.settings import check_graph_engine
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import BertFlowError, ConfigError, install_command
 from bert_flow_tf.io.settings import Settings, setting
@@ -67,11 +68,13 @@ class ExportSettings(Settings):
       raise ConfigError(f"model_name={self.model_name}: {expected}", argument="model_name")
 
 
-def check_precision(precision: str) -> None:
-  """Raises ConfigError unless a served model can compute in a precision."""
+def check_precision(precision: str, engine: str, format: str) -> None:
+  """Raises ConfigError unless a served model of a format can compute in a precision, as the engine does."""
   if precision not in _PRECISIONS:
     message = f"precision={precision}: a served model computes in {' or '.join(_PRECISIONS)}"
     raise ConfigError(message, argument="precision")
+  if format == SAVED_MODEL:
+    check_graph_engine(engine, precision)
 
 
 def check_installed(export_dir: str | os.PathLike, format: str) -> None:

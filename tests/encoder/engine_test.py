@@ -1,8 +1,11 @@
 """Tests of `engine=openvino` of a SentenceEncoder and of models: the same embeddings, and where TensorFlow stays."""
 
+import concurrent.futures
 import dataclasses
 import pickle
 import shutil
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -184,9 +187,12 @@ def test_graphs_and_frozen_layers_are_tensorflows(folder):
   np.testing.assert_allclose(pickle.loads(pickle.dumps(by_openvino)).encode(TEXTS), by_openvino.encode(TEXTS))
 
 
-def test_a_saved_encoder_and_a_saved_layer_are_for_each_engine(folder, tmp_path):
+def test_a_saved_encoder_and_a_saved_layer_are_for_each_engine(folder, tmp_path, caplog):
   by_tensorflow, by_openvino = both(folder)
   save_encoder(by_openvino, tmp_path / "saved")
+  assert "does not hold" not in caplog.text
+  save_encoder(SentenceEncoder.from_pretrained(folder, engine="openvino", precision="int8"), tmp_path / "int8")
+  assert "it does not hold precision='int8', engine='openvino'" in caplog.text
   assert SentenceEncoder.from_pretrained(tmp_path / "saved").weights_checksum == by_tensorflow.weights_checksum
   config = by_openvino.as_layer(name="embedding").get_config()
   config["encoder"]["engine"] = "openvino"  # a layer is TensorFlow's
@@ -242,6 +248,30 @@ def test_one_line_of_the_log_names_the_faster_engine(folder, caplog):
   by_tensorflow.encode(TEXTS)
   by_tensorflow.encode(TEXTS, "cls")
   assert caplog.text.count("engine=openvino") == 1
+
+
+def test_threads_that_embed_first_at_once_have_one_engine(folder, monkeypatch):
+  made = []
+
+  class Slow(openvino_engine.OpenVinoEngine):
+    def __init__(self, *arguments):
+      made.append(arguments)
+      time.sleep(0.05)  # as the import of OpenVINO's modules, in which other threads run
+      super().__init__(*arguments)
+
+  monkeypatch.setattr(sentence_encoder, "OpenVinoEngine", Slow)
+  encoder = SentenceEncoder.from_pretrained(folder, engine="openvino")
+  barrier = threading.Barrier(4)
+
+  def embed(number):
+    barrier.wait()
+    return encoder.encode(TEXTS)
+
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    first, *others = pool.map(embed, range(4))
+  assert len(made) == 1
+  for other in others:
+    np.testing.assert_array_equal(other, first)
 
 
 def test_the_engine_is_made_once_for_copies(folder, monkeypatch):

@@ -100,9 +100,17 @@ def convertible(graph):
 
 
 def embed(encoder, sentences, pooling="avg", max_seq_length=64):
-  """Returns the embeddings that `encoder.encode` returns, computed eagerly: a graph takes longer to trace."""
-  ids, mask = pad_batch(encoder.tokenizer(sentences, max_seq_length), encoder.tokenizer.pad_id)
-  return encoder.embed_batch(ids, mask, pooling).numpy()
+  """Returns the embeddings that `encoder.encode` returns, by TensorFlow eagerly: a graph takes longer to trace."""
+  return embed_padded(
+    encoder, *pad_batch(encoder.tokenizer(sentences, max_seq_length), encoder.tokenizer.pad_id), pooling
+  )
+
+
+def embed_padded(encoder, ids, mask, pooling="avg"):
+  """Returns the embeddings of ids and mask [batch, seq_len] by the encoder's engine."""
+  if encoder.engine == "tensorflow":
+    return encoder.embed_batch(ids, mask, pooling).numpy()
+  return encoder.embed_ids([row[is_token] for row, is_token in zip(ids, mask > 0, strict=True)], pooling)
 
 
 def _tanh_of_gelu(x):

@@ -30,9 +30,10 @@ def status_in_a_fork(function):
   return {0: "done", 1: "error"}.get(os.waitstatus_to_exitcode(status), "signal")
 
 
-def test_a_model_in_a_fork(tmp_path):
+def test_a_model_in_a_fork(tmp_path, engine):
   folder = str(tiny.save_tiny(tmp_path / "tiny"))
-  encoder = SentenceEncoder.from_pretrained(folder)
+  encoder = SentenceEncoder.from_pretrained(folder, engine=engine)
+  encoder.encode(["cats"])
   rows = np.random.default_rng(0).normal(size=[80, 8]).astype(np.float32)
   flow = fit_calibration(rows, "flow", show_progress=False, train_batch_size=8)
   for function in (

@@ -104,17 +104,19 @@ class Converted:
     self.low_dim = self.flags["low_dim"] if self.flags["low_dim"] > 0 else None
     self.folder = folder / "converted"
     checkpoint = str(folder / "original/model.ckpt-40")
-    pooling = {"sentence_embedding_type": self.flags["sentence_embedding_type"], "max_seq_length": 16}
-    read.write_folders(checkpoint, str(self.folder), **pooling, low_dim=self.low_dim)
-    if self.flags["flow"]:
-      self.model = SentenceModel.load(self.folder / "flow")
-    else:
-      self.model = SentenceModel(SentenceEncoder.from_pretrained(str(self.folder / "encoder")), **pooling)
+    self.pooling = {"sentence_embedding_type": self.flags["sentence_embedding_type"], "max_seq_length": 16}
+    read.write_folders(checkpoint, str(self.folder), **self.pooling, low_dim=self.low_dim)
 
-  def embeddings(self, side):
+  def model(self, engine):
+    """Returns the converted model."""
+    if self.flags["flow"]:
+      return SentenceModel.load(self.folder / "flow", engine=engine)
+    return SentenceModel(SentenceEncoder.from_pretrained(self.folder / "encoder", engine=engine), **self.pooling)
+
+  def embeddings(self, encoder, side):
     """Returns the embeddings of the 20 evaluated sentences of a side, before the flow."""
     ids, mask = (self.data[f"eval/input_{name}_{side}"].astype(np.int32) for name in ("ids", "mask"))
-    return self.model.encoder.embed_batch(ids, mask, self.flags["sentence_embedding_type"]).numpy()
+    return tiny.embed_padded(encoder, ids, mask, self.flags["sentence_embedding_type"])
 
 
 @pytest.fixture(scope="module", params=CHECKPOINTS, ids=lambda file: file.stem)
@@ -127,16 +129,17 @@ def assert_close(actual, expected):
   assert np.abs(actual - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-def test_outputs_are_the_originals(converted):
-  u = {side: converted.embeddings(side) for side in "ab"}
-  e = {side: converted.model.transform(rows) for side, rows in u.items()}
-  assert converted.model.identity.low_dim == converted.low_dim
+def test_outputs_are_the_originals(converted, engine):
+  model = converted.model(engine)
+  u = {side: converted.embeddings(model.encoder, side) for side in "ab"}
+  e = {side: model.transform(rows) for side, rows in u.items()}
+  assert model.identity.low_dim == converted.low_dim
   for side in "ab":
     assert_close(e[side], converted.data[f"eval/embedding_{side}"])
   norms = np.linalg.norm(e["a"], axis=1) * np.linalg.norm(e["b"], axis=1)
   assert_close(np.sum(e["a"] * e["b"], axis=1) / norms, converted.data["eval/cos_similarity"])
   if converted.flags["flow"]:
-    flow = converted.model.calibration.flow
+    flow = model.calibration.flow
     assert flow.dim == 32  # its full width, whatever low_dim is
     bits = flow.bits_per_dim(np.concatenate([u["a"], u["b"]])).numpy()
     assert_close(bits[:20] + bits[20:], converted.data["eval/flow_example_loss"])
