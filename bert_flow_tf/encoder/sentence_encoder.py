@@ -555,7 +555,7 @@ class SentenceEncoder(TextEncoder):
       variables = {path_of_variable(variable): variable for variable in self.bert.weights}
       return OpenVinoEngine(self.config, lambda path: variables[path].numpy(), self.has_pooler, self.precision)
     if weights.engine is None:
-      model = weights.model
+      model: Any = weights.model
       weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision)
     return weights.engine
 
