@@ -2,7 +2,7 @@
 
 bert-flow distill --model=mini --output=static
 bert-flow distill --model=mini --output=static --calibration=soft-whitening --corpus=sentences.txt --dim=256
-bert-flow distill --model=static:minishlab/potion-base-8M --output=static --calibration=soft-whitening --corpus=sentences.txt
+bert-flow distill --model=static:FOLDER --output=static --calibration=soft-whitening --corpus=sentences.txt
 """
 
 import pathlib

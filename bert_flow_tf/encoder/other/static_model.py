@@ -113,6 +113,8 @@ def read_static_model(
     # model2vec leaves it out of a text.
     counts[tokenizer.unknown_id] = 0
     rows[tokenizer.unknown_id] = 0
+  if settings.static_normalize is not None:
+    normalizes = settings.static_normalize
   model = StaticModel(rows, normalizes)
   if fit is not None:
     settings = fit.choose(settings, model.checksum())
