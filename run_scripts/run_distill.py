@@ -16,7 +16,7 @@ from absl import flags
 from bert_flow_tf.data.custom import read_custom_pairs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.kinds import STATIC, split_name
-from bert_flow_tf.encoder.other.static_folder import DTYPES, check_place
+from bert_flow_tf.encoder.other.static_folder import DTYPES, check_new_folder
 from bert_flow_tf.encoder.settings import COMPUTING, LOADING, NAME, EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
 from run_scripts import common_flags, quiet, runner
@@ -52,7 +52,7 @@ def check_flags() -> None:
   """Validates the flags before anything is loaded."""
   if not FLAGS.output:
     raise ConfigError("output: missing; expected the folder of the table", argument="output")
-  check_place(FLAGS.output, "output")
+  check_new_folder(FLAGS.output, "output")
   common_flags.check_encoder_flags()
   if FLAGS.calibration is None:
     common_flags.reject(["corpus", "dim"], "needs a calibration, which is fitted on corpus")

@@ -13,7 +13,7 @@ from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.kinds import STATIC
-from bert_flow_tf.encoder.other.static_folder import check_place, text_tokenizer
+from bert_flow_tf.encoder.other.static_folder import check_new_folder, text_tokenizer
 from bert_flow_tf.encoder.other.static_model import TOKENIZER_JSON, StaticTokenizer
 from bert_flow_tf.encoder.other.token_vectors import StaticModel
 from bert_flow_tf.encoder.pooling import WORD_ROWS
@@ -78,7 +78,7 @@ def distill(
     DataError: sentences are missing, or as few as the dimensions.
     ExportError: the folder cannot be written.
   """
-  path = check_place(folder, "folder")
+  path = check_new_folder(folder, "folder")
   spec = _check_calibration(calibration, sentences, dim)
   static = _static_encoder(encoder, token_weights, frequency_corpus, sentence_embedding_type, batch_size, show_progress)
   model = SentenceModel(static)

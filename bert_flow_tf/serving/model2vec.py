@@ -18,7 +18,7 @@ from bert_flow_tf.encoder.kinds import public_name
 from bert_flow_tf.encoder.other.static_folder import (
   DTYPES,
   StaticTable,
-  check_place,
+  check_new_folder,
   text_tokenizer,
   write_static_model,
 )
@@ -84,7 +84,7 @@ def export_model2vec(
   """
   if dtype not in DTYPES:
     raise ConfigError(f"dtype={dtype}: expected {', '.join(DTYPES)}", "dtype")
-  path = check_place(folder, "folder")
+  path = check_new_folder(folder, "folder")
   table = fold(model)
   if dim is not None:
     table = table._replace(rows=leading_columns(model, table.rows, dim))

@@ -77,7 +77,7 @@ def text_tokenizer(tokenizer: SentenceTokenizer, spaced: bool = False) -> tuple[
   return json.dumps(definition, ensure_ascii=False), np.array([row for row, _ in kept])
 
 
-def check_place(folder: str | os.PathLike, argument: str) -> pathlib.Path:
+def check_new_folder(folder: str | os.PathLike, argument: str) -> pathlib.Path:
   """Returns the path of a folder that is new or empty; raises a ConfigError for another."""
   path = pathlib.Path(os.path.expanduser(folder)).resolve()
   if path.exists() and (not path.is_dir() or any(path.iterdir())):
