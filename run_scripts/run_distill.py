@@ -13,12 +13,14 @@ if __package__ in (None, ""):  # run as a file, from any folder
 
 from absl import flags
 
+from bert_flow_tf.calibration.names import check_affine, parse_calibration
 from bert_flow_tf.data.custom import read_custom_pairs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.kinds import STATIC, split_name
-from bert_flow_tf.encoder.other.static_folder import DTYPES, check_new_folder
 from bert_flow_tf.encoder.settings import COMPUTING, LOADING, NAME, EncoderSettings
 from bert_flow_tf.errors import ConfigError, naming
+from bert_flow_tf.io.files import check_new_folder
+from bert_flow_tf.serving.settings import ExportSettings
 from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
@@ -29,7 +31,7 @@ _OF_TABLE = ("token_weights", "frequency_corpus")
 
 def define_flags() -> None:
   """Defines the flags of this runner."""
-  common_flags.define_encoder_flags((NAME, LOADING, COMPUTING), leave_out=("cached_dir", "prompt"))
+  common_flags.define_encoder_flags((NAME, LOADING, COMPUTING), leave_out=("cached_dir",))
   common_flags.define_settings(EncoderSettings, ("sentence_embedding_type",))
   common_flags.define_output_folder("Folder of the table, new or empty: model.safetensors, tokenizer.json, ...")
   text = (
@@ -41,10 +43,9 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "dim", None, "Number of leading directions of a whitening, soft-whitening or tempered-whitening. Default: all."
   )
-  text = "Type of the vectors; int8 has a scale per token, which model2vec reads and sentence-transformers does not."
-  flags.DEFINE_enum("dtype", DTYPES[0], DTYPES, text)
   text = "Whether embeddings are divided by their length. Default: if there is a calibration, which is fitted before."
   flags.DEFINE_boolean("normalize", None, text)
+  common_flags.define_settings(ExportSettings, ("dtype",))
   common_flags.define_settings(DataSettings, ("max_record_bytes",))
 
 
@@ -56,7 +57,9 @@ def check_flags() -> None:
   common_flags.check_encoder_flags()
   if FLAGS.calibration is None:
     common_flags.reject(["corpus", "dim"], "needs a calibration, which is fitted on corpus")
-  elif FLAGS.corpus is None:
+    return
+  check_affine(parse_calibration(FLAGS.calibration))
+  if FLAGS.corpus is None:
     raise ConfigError(f"calibration={FLAGS.calibration}: needs corpus, a file of sentences to fit it on", "calibration")
 
 
@@ -77,7 +80,7 @@ def main() -> None:
 
   encoder = SentenceEncoder.from_pretrained(settings.encoder_name, **loading)
   with naming("corpus", "sentences"), naming("output", "folder"):
-    model = distill(
+    distill(
       encoder,
       FLAGS.output,
       sentences=sentences,
@@ -89,8 +92,7 @@ def main() -> None:
       batch_size=settings.predict_batch_size,
       **of_table,
     )
-  tokens = model.encoder.tokenizer.vocab_size - 1
-  print(f"{FLAGS.output}: {tokens:,} tokens, {model.output_dim} dimensions, calibration {FLAGS.calibration or 'none'}")
+  common_flags.print_table(FLAGS.output)
 
 
 console = runner.command(define_flags, main, resumes=False)

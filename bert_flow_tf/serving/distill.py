@@ -1,32 +1,43 @@
 """Distills an encoder into a table of vectors, one per token, with a calibration in it: a folder of model2vec."""
 
+import dataclasses
+import json
 import os
-from collections.abc import Sequence
 
 import numpy as np
 import tokenizers
 
 from bert_flow_tf.calibration.linear import METHODS
-from bert_flow_tf.calibration.names import parse_calibration
+from bert_flow_tf.calibration.names import CalibrationSpec, check_affine, parse_calibration
 from bert_flow_tf.data.pairs import SentencePairs, Texts, sentences_or_pairs
 from bert_flow_tf.encoder.checkpoints.declared import Declared
 from bert_flow_tf.encoder.checkpoints.files import EncoderFiles
 from bert_flow_tf.encoder.checkpoints.loaded_model import LoadedModel
 from bert_flow_tf.encoder.kinds import STATIC
-from bert_flow_tf.encoder.other.static_folder import check_new_folder, text_tokenizer
+from bert_flow_tf.encoder.other.static_folder import text_tokenizer
 from bert_flow_tf.encoder.other.static_model import TOKENIZER_JSON, StaticTokenizer
 from bert_flow_tf.encoder.other.token_vectors import StaticModel
 from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
-from bert_flow_tf.encoder.text.token_weights import TokenWeights, make_token_weights
+from bert_flow_tf.encoder.text.token_weights import IDF, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
+from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.io.files import check_new_folder, owned
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import Progress, either_name
-from bert_flow_tf.serving.model2vec import export_model2vec, token_weights_of
+from bert_flow_tf.serving.model2vec import (
+  check_no_prompt,
+  divides_by_lengths,
+  fold,
+  token_weights_of,
+  write_table,
+)
+from bert_flow_tf.serving.settings import MODEL2VEC, ExportSettings
 
-IDF = "idf"
+_ORDERED = [name for name, method in METHODS.items() if method.has_order]
+_SHRUNK = "tempered-whitening"
 
 
 @either_name
@@ -61,12 +72,12 @@ def distill(
     sentences: what the calibration is fitted on, as `SentenceModel.fit` takes it.
     calibration: mean, sn, whitening, whitening-K, soft-whitening, ... (`calibration.linear.METHODS`); None for none.
     dim: number of leading directions of a whitening, soft-whitening or tempered-whitening; None for all.
-    token_weights: "uniform", or "idf" or "idf-ALPHA"; None for idf, or for the weights of a static encoder.
+    token_weights: "uniform", or "idf" or "idf-ALPHA"; None for the weights that the encoder was loaded with, else idf.
     frequency_corpus: file of sentences, a line each, whose tokens are counted for idf; None for packaged English.
     sentence_embedding_type: see `SentenceEncoder.encode`.
     dtype: of the vectors: "float32", "float16", or "int8" with a scale per token.
     normalize: whether embeddings are divided by their length; None for yes if there is a calibration, which is fitted
-      before a division, else no.
+      before a division, else as a static encoder does it.
     batch_size: largest number of tokens that are embedded at once.
     show_progress: see `SentenceEncoder.encode`.
 
@@ -79,82 +90,102 @@ def distill(
     ExportError: the folder cannot be written.
   """
   path = check_new_folder(folder, "folder")
-  spec = _check_calibration(calibration, sentences, dim)
-  static = _static_encoder(encoder, token_weights, frequency_corpus, sentence_embedding_type, batch_size, show_progress)
-  model = SentenceModel(static)
-  if spec is not None:
-    texts = sentences_or_pairs(sentences)
-    if isinstance(texts, tuple):
-      texts = [*texts[0], *texts[1]]
-    _check_count(texts, spec.method, static.dim())
-    model.fit(sentences, calibration, show_progress=show_progress)
+  if not isinstance(encoder, SentenceEncoder):
+    message = f"it embeds whole texts, not tokens; give a transformer, or {STATIC.form}"
+    raise EncoderError(f"model={encoder.name}: {message}", "model")
+  check_no_prompt(encoder)
+  ExportSettings(format=MODEL2VEC, dtype=dtype)
+  check_counts(batch_size=batch_size)
+  width = encoder.dim(sentence_embedding_type)
+  spec = _check_calibration(calibration, sentences, dim, width)
   if normalize is None:
-    normalize = spec is not None
-  export_model2vec(model, path, dtype=dtype, normalize=normalize, dim=dim, encoder_name=encoder.name)
+    normalize = spec is not None or divides_by_lengths(encoder)
+  with owned(path, "folder"):
+    weights = _weights_of_tokens(encoder, token_weights, frequency_corpus)
+    static = _static_encoder(encoder, weights, sentence_embedding_type, batch_size, show_progress)
+    model = SentenceModel(static)
+    if spec is not None:
+      model.fit(sentences, spec.name, show_progress=show_progress)
+    table = fold(model)._replace(normalizes=normalize)
+    if dim is not None:
+      # A covariance may have fewer directions than the embedding.
+      check_leading(spec, dim, table.rows.shape[1])
+      table = table._replace(rows=table.rows[:, :dim])
+    write_table(path, table, dtype, model, "folder")
   return SentenceModel.from_pretrained(f"{STATIC.prefix}{path}")
 
 
-def _check_calibration(calibration, sentences, dim):
-  """Returns the spec of a calibration that a table can hold; None without one."""
+def _check_calibration(calibration, sentences, dim, width):
+  """Returns the spec of a calibration that a table can hold, of embeddings [n, width]; None without a calibration."""
   if calibration is None:
-    if sentences is not None:
-      raise ConfigError("sentences: only a calibration is fitted on them; give calibration=soft-whitening", "sentences")
-    if dim is not None:
-      raise ConfigError(f"dim={dim}: keeps the leading directions of a calibration; give one", "dim")
+    for argument, value in (("sentences", sentences), ("dim", dim)):
+      if value is not None:
+        example = "soft-whitening, fitted on sentences"
+        raise ConfigError(f"{argument}: has no use without a calibration; give one, as {example}", argument)
     return None
   spec = parse_calibration(calibration)
-  if spec.method not in METHODS or spec.second is not None or spec.characters is not None:
-    message = "is not affine, so that no table of vectors can hold it; expected mean, sn, whitening, soft-whitening"
-    raise ConfigError(f"calibration={calibration}: {message}", "calibration")
+  check_affine(spec)
   if spec.k_on_dev:
-    message = f"give its k, as in {calibration}-6: there are no labels"
+    message = f"there are no labels to choose its k; give it, as in {spec.name}-6"
     raise ConfigError(f"calibration={calibration}: {message}", "calibration")
   if sentences is None:
     raise ConfigError(f"calibration={calibration}: needs sentences, on which it is fitted", "sentences")
+  if dim is not None:
+    check_leading(spec, dim, spec.output_dim_of(width))
+  texts = sentences_or_pairs(sentences)
+  if isinstance(texts, tuple):
+    texts = [*texts[0], *texts[1]]
+  count = len({text for text in texts if text.strip()})
+  if METHODS[spec.method].cross and spec.method != _SHRUNK and count <= width:
+    message = f"for the covariance of {width} dimensions; expected more, at best 10 times as many"
+    raise DataError(f"sentences: {count} distinct ones {message}, or calibration={_SHRUNK}", "sentences")
   return spec
 
 
-def _check_count(texts: Sequence[str], method: str | None, dim: int) -> None:
-  """Raises a DataError if a covariance of texts leaves out some of the dimensions."""
-  count = len(set(texts))
-  if method is not None and METHODS[method].cross and count <= dim:
-    message = f"for the covariance of {dim} dimensions; expected more, at best 10 times as many"
-    raise DataError(f"sentences: {count} distinct ones {message}, or calibration=mean", "sentences")
+def check_leading(spec: CalibrationSpec, dim: int, width: int) -> None:
+  """Raises a ConfigError unless a calibration to `width` dimensions has `dim` leading ones."""
+  if spec.method not in _ORDERED:
+    message = f"keeps the leading directions of {', '.join(_ORDERED)}, which {spec.name} does not have"
+    raise ConfigError(f"dim={dim}: {message}; leave it out, or give one of these", "dim")
+  if not 1 <= dim <= width:
+    raise ConfigError(f"dim={dim}: expected 1 to {width}, the directions of {spec.name}", "dim")
 
 
-def _static_encoder(encoder, token_weights, frequency_corpus, pooling, batch_size, show_progress):
-  """Returns a static encoder, which does not divide by lengths, of the vectors of an encoder's tokens."""
-  if not isinstance(encoder, SentenceEncoder):
-    kind = "an encoder of whole texts, whose tokens cannot be embedded alone; give a transformer, or static:NAME"
-    raise EncoderError(f"model={encoder.name}: {kind}", "model")
-  if any(encoder.prompt_of(role) for role in ("query", "document")):
-    raise ConfigError("prompt: a table of vectors puts no text before a sentence; give prompt=''", "prompt")
-  content, ids = text_tokenizer(encoder.tokenizer, spaced=not encoder.is_static)
-  if encoder.is_static:
-    for argument, value in (("token_weights", token_weights), ("frequency_corpus", frequency_corpus)):
+def _weights_of_tokens(encoder, token_weights, frequency_corpus):
+  """Returns the weights of an encoder's tokens: those that it was loaded with, else of a `token_weights`."""
+  given = {"token_weights": token_weights, "frequency_corpus": frequency_corpus}
+  if encoder.is_static or encoder.token_weights is not None:
+    for argument, value in given.items():
       if value is not None:
-        raise ConfigError(
-          f"{argument}: {encoder.name} is static, and is loaded with its weights; leave it out", argument
-        )
-    rows, weights = encoder.bert.rows[ids, : encoder.truncate_dim], token_weights_of(encoder)
+        message = f"{encoder.name} has the weights of tokens that it was loaded with; leave it out"
+        raise ConfigError(f"{argument}={value}: {message}", argument)
+    table = token_weights_of(encoder)
+    return TokenWeights(encoder.token_weights.name, table)
+  name = token_weights or IDF
+  weights = make_token_weights(name, encoder.tokenizer, frequency_corpus)
+  return weights or TokenWeights(name, np.ones(encoder.tokenizer.vocab_size))
+
+
+def _static_encoder(encoder, weights, pooling, batch_size, show_progress):
+  """Returns a static encoder, which does not divide by lengths, of the vectors of an encoder's tokens."""
+  content, ids = text_tokenizer(encoder.tokenizer, spaced=not encoder.is_static)
+  max_seq_length = STATIC_MAX_SEQ_LENGTH
+  if encoder.is_static:
+    vectors = encoder.bert.rows[ids, : encoder.truncate_dim]
+    max_seq_length = encoder.check_max_seq_length(None)
   else:
-    weights = np.ones(encoder.tokenizer.vocab_size)
-    found = make_token_weights(token_weights or IDF, encoder.tokenizer, frequency_corpus)
-    if found is not None:
-      weights = found.table
-    rows = _embed_tokens(encoder, ids, pooling, batch_size, show_progress)
+    vectors = _embed_tokens(encoder, ids, pooling, batch_size, show_progress)
   # The last row is of the ends of a text.
-  table = np.append(weights[ids], 0)
-  rows = np.append(rows, np.zeros([1, rows.shape[1]], np.float32), axis=0)
-  unknown = ids == encoder.tokenizer.unknown_id
-  table[:-1][unknown] = 0
-  rows[:-1][unknown] = 0
-  backend = tokenizers.Tokenizer.from_str(content)
+  rows = np.zeros([len(ids) + 1, vectors.shape[1]], np.float32)
+  table = np.zeros(len(ids) + 1, np.float32)
+  is_known = ids != encoder.tokenizer.unknown_id
+  rows[:-1][is_known] = vectors[is_known]
+  table[:-1][is_known] = weights.table[ids[is_known]]
+  backend = tokenizers.Tokenizer.from_str(json.dumps(content))
   tokenizer = StaticTokenizer(encoder.folder / TOKENIZER_JSON, backend, reads_as_model2vec=False)
-  length = min(encoder.declared.max_seq_length, STATIC_MAX_SEQ_LENGTH) if encoder.is_static else STATIC_MAX_SEQ_LENGTH
-  declared = Declared(WORD_ROWS, length)
-  model = LoadedModel(StaticModel(rows, normalizes=False), encoder.name, EncoderFiles(encoder.folder), declared)
-  return SentenceEncoder(model, tokenizer, TokenWeights(token_weights or IDF, table))
+  model = LoadedModel(StaticModel(rows, normalizes=False), encoder.name, EncoderFiles(encoder.folder))
+  model = dataclasses.replace(model, declared=Declared(WORD_ROWS, max_seq_length))
+  return SentenceEncoder(model, tokenizer, TokenWeights(weights.name, table))
 
 
 def _embed_tokens(encoder, ids, pooling, batch_size, show_progress):

@@ -11,24 +11,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_flow_tf._version import __version__
-from bert_flow_tf.calibration.linear import LinearCalibration
-from bert_flow_tf.calibration.low_dim import LowDim
-from bert_flow_tf.calibration.step import Calibration, Normalize, Step, display_name
-from bert_flow_tf.encoder.kinds import public_name
-from bert_flow_tf.encoder.other.static_folder import (
-  DTYPES,
-  StaticTable,
-  check_new_folder,
-  text_tokenizer,
-  write_static_model,
-)
+from bert_flow_tf.calibration.names import NOT_AFFINE
+from bert_flow_tf.calibration.step import Normalize, Step, display_name
+from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY
+from bert_flow_tf.encoder.kinds import STATIC, public_name
+from bert_flow_tf.encoder.other.static_folder import StaticTable, text_tokenizer, write_static_model
 from bert_flow_tf.encoder.other.token_vectors import StaticModel
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
+from bert_flow_tf.encoder.text_encoder import TextEncoder
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.files import check_new_folder, owned
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.serving.settings import ExportError
+from bert_flow_tf.serving.settings import ExportError, ExportSettings
 
 # Tokens at the ends of a text, [CLS] and [SEP], which a table does not know.
 _EDGES = 2
@@ -47,66 +43,57 @@ tags:
     model = StaticModel.from_pretrained("FOLDER")
     embeddings = model.encode(["A man is eating.", "A woman reads."])
 
-sentence-transformers (rows of float32 or float16) and bert-flow-tf, with `--model=static:FOLDER`, read it, too. An
-embedding is the mean of the vectors of the tokens of a text{normalized}. Weights of tokens and the calibration are in
-the vectors. A text without a known token is a vector of zeros.
+sentence-transformers (vectors of float32 or float16) and bert-flow-tf, with `--model=static:FOLDER`, read it, too. An
+embedding is the mean of the vectors of a text's tokens{normalized}. The weights of tokens and the calibration are in
+the vectors. A text without a known token has a vector of zeros.
 """
 
 
-def export_model2vec(
-  model: SentenceModel,
-  folder: str | os.PathLike,
-  *,
-  dtype: str = "float32",
-  normalize: bool = True,
-  dim: int | None = None,
-  encoder_name: str | None = None,
-) -> pathlib.Path:
+def export_model2vec(model: SentenceModel, export_dir: str | os.PathLike, settings: ExportSettings) -> pathlib.Path:
   """Writes a static encoder and its calibration as a folder of model2vec, completely or not at all.
 
-  Cosines of the written model are those of `model`, up to float rounding, for texts with a known token. Texts without
-  one are vectors of zeros, and an unknown word changes no embedding, as model2vec defines it.
+  Cosines of the written table are those of `model`, up to float rounding, for texts of known tokens. Texts without a
+  known token have vectors of zeros, and an unknown word changes no embedding, as model2vec defines it.
 
   Args:
-    model: a model whose encoder is static (`static:NAME`), and whose calibration is linear, or none.
-    folder: a new or empty folder.
-    dtype: of the vectors: "float32", "float16", or "int8" with a scale per token.
-    normalize: whether embeddings are divided by their length.
-    dim: number of leading directions that are kept, of a whitening, soft-whitening or tempered-whitening; None for all.
-    encoder_name: name of the encoder that the vectors are from; None for the model's.
+    model: a model with a static encoder (`static:NAME`), and a linear calibration or none.
+    export_dir: a new or empty folder.
+    settings: `dtype` of the vectors, and `normalize`: whether embeddings are divided by their length.
 
   Returns:
     The folder.
 
   Raises:
-    ConfigError, EncoderError: an argument is not allowed, or the model is no table of vectors.
+    ConfigError, EncoderError: the folder is not empty, or no table gives the embeddings of the model.
     ExportError: the folder cannot be written.
   """
-  if dtype not in DTYPES:
-    raise ConfigError(f"dtype={dtype}: expected {', '.join(DTYPES)}", "dtype")
-  path = check_new_folder(folder, "folder")
+  path = check_new_folder(export_dir, "export_dir")
   table = fold(model)
-  if dim is not None:
-    table = table._replace(rows=leading_columns(model, table.rows, dim))
-  table = table._replace(normalizes=normalize)
-  name = public_name(encoder_name or model.encoder.name)
+  table = table._replace(normalizes=table.normalizes or settings.normalize)
+  with owned(path, "export_dir"):
+    write_table(path, table, settings.dtype, model, "export_dir")
+  return path
+
+
+def write_table(folder: pathlib.Path, table: StaticTable, dtype: str, model: SentenceModel, argument: str) -> None:
+  """Writes the table of a model into an empty folder; raises an ExportError that names an argument if it cannot."""
+  name = public_name(model.encoder.name)
   card = _CARD.format(
     encoder=name,
     dim=table.rows.shape[1],
     tokens=len(table.rows),
     calibration=model.calibration_name or "none",
     version=__version__,
-    normalized=", divided by its length" if normalize else "",
+    normalized=", divided by its length" if table.normalizes else "",
   )
   try:
-    write_static_model(path, table, dtype, card, name)
+    write_static_model(folder, table, dtype, card, name)
   except OSError as error:
-    raise ExportError(f"folder={folder}: cannot be written ({error})", argument="folder") from error
-  return path
+    raise ExportError(f"{argument}={folder}: cannot be written ({error})", argument=argument) from error
 
 
 def fold(model: SentenceModel) -> StaticTable:
-  """Returns the table of a model's calibrated embeddings; raises an error if it is no table.
+  """Returns the table of the calibrated embeddings of a model; raises an error if there is none.
 
   Raises:
     ConfigError, EncoderError: the encoder is not static, counts [CLS] and [SEP], has a prompt, or divides means by
@@ -114,29 +101,43 @@ def fold(model: SentenceModel) -> StaticTable:
   """
   encoder = model.encoder
   if not isinstance(encoder, SentenceEncoder) or not encoder.is_static:
-    mend = "distill it, or use static:NAME" if encoder.has_tokens else "use static:NAME, or distill a transformer"
+    mend = f"use {STATIC.form}, or distill a transformer"
     raise EncoderError(f"model={encoder.name}: its embeddings are no means of vectors of tokens; {mend}", "model")
-  if any(encoder.prompt_of(role) for role in ("query", "document")):
-    raise ConfigError("prompt: a table of vectors puts no text before a sentence; give prompt=''", "prompt")
+  check_no_prompt(encoder)
   if model.calibration is not None and model.calibration.query_shift is not None:
     message = "a table has one embedding for queries and documents; fit it without queries"
     raise ConfigError(f"calibration={model.calibration_name}: {message}", "calibration")
-  steps = list(model.steps)
-  normalizes = isinstance(encoder.bert, StaticModel) and encoder.bert.normalizes
-  if normalizes and steps:
+  normalizes = divides_by_lengths(encoder)
+  if normalizes and model.steps:
     message = "its means are divided by their length before the calibration, which no table can do; fit it with"
     raise EncoderError(f"model={encoder.name}: {message} static_normalize=false", "model")
   tokenizer, ids = text_tokenizer(encoder.tokenizer)
   weights = token_weights_of(encoder)
-  rows = encoder.bert.rows[:, : encoder.truncate_dim].astype(np.float64)[ids]
-  rows = apply_affine(steps, rows) * weights[ids, np.newaxis]
-  if encoder.tokenizer.unknown_id is not None:
-    rows[ids == encoder.tokenizer.unknown_id] = 0
-  return StaticTable(rows, tokenizer, normalizes, max_length_of(model.max_seq_length))
+  rows = encoder.bert.rows[ids, : encoder.truncate_dim].astype(np.float64)
+  rows = _apply_affine(model.steps, rows) * weights[ids, np.newaxis]
+  rows[ids == encoder.tokenizer.unknown_id] = 0
+  max_length = None
+  if model.max_seq_length < STATIC_MAX_SEQ_LENGTH:
+    max_length = model.max_seq_length - _EDGES
+  return StaticTable(rows, tokenizer, normalizes, max_length)
+
+
+def check_no_prompt(encoder: TextEncoder) -> None:
+  """Raises a ConfigError for an encoder that puts a prompt before texts."""
+  prompts = {encoder.prompt, *map(encoder.prompt_of, (QUERY, DOCUMENT))}
+  given = sorted(prompts - {""})
+  if given:
+    message = "a table of vectors puts no text before a sentence; give an empty prompt"
+    raise ConfigError(f"prompt={given[0]!r}: {message}", "prompt")
+
+
+def divides_by_lengths(encoder: SentenceEncoder) -> bool:
+  """Returns whether an encoder is a static model that divides means by their length."""
+  return encoder.is_static and isinstance(encoder.bert, StaticModel) and encoder.bert.normalizes
 
 
 def token_weights_of(encoder: SentenceEncoder) -> np.ndarray:
-  """Returns the weight of each token of a static encoder, float64 [vocab]; an error if a mean counts [CLS], [SEP]."""
+  """Returns the weight of each token, float64 [vocab]; raises a ConfigError if means count [CLS] and [SEP]."""
   weights = np.ones(encoder.tokenizer.vocab_size)
   if encoder.token_weights is not None:
     weights = encoder.token_weights.table.astype(np.float64)
@@ -146,35 +147,13 @@ def token_weights_of(encoder: SentenceEncoder) -> np.ndarray:
   return weights
 
 
-def apply_affine(steps: Sequence[Step], rows: np.ndarray) -> np.ndarray:
+def _apply_affine(steps: Sequence[Step], rows: np.ndarray) -> np.ndarray:
   """Returns rows float64 [n, dim] after affine steps; raises a ConfigError for another step."""
-  for step in steps:
-    if isinstance(step, LinearCalibration):
-      shift, matrix = step.affine()
+  for position, step in enumerate(steps, 1):
+    affine = step.affine_of(rows.shape[1])
+    if affine is not None:
+      shift, matrix = affine
       rows = (rows - shift) @ matrix
-    elif isinstance(step, LowDim):
-      groups = step.output_dim_of(rows.shape[1])
-      rows = rows.reshape(len(rows), groups, -1).mean(axis=2)
-    elif not isinstance(step, Normalize) or step is not steps[-1]:
-      message = "is not affine, so that no table of vectors can hold it; expected mean, sn, whitening, soft-whitening"
-      raise ConfigError(f"calibration={display_name(step)}: {message}", "calibration")
+    elif position < len(steps) or not isinstance(step, Normalize):  # which changes no cosine
+      raise ConfigError(f"calibration={display_name(step)}: {NOT_AFFINE}", "calibration")
   return rows
-
-
-def leading_columns(model: SentenceModel, rows: np.ndarray, dim: int) -> np.ndarray:
-  """Returns the first `dim` columns of calibrated rows; raises a ConfigError unless they are leading directions."""
-  calibration: Calibration | None = model.calibration
-  names = ("whitening", "soft-whitening", "tempered-whitening")
-  if not isinstance(calibration, LinearCalibration) or calibration.method not in names or len(model.steps) > 1:
-    message = "keeps the leading directions of a calibration, which whitening, soft-whitening and tempered-whitening"
-    raise ConfigError(f"dim={dim}: {message} have; give one of them, without low_dim", "dim")
-  if not 1 <= dim <= rows.shape[1]:
-    raise ConfigError(f"dim={dim}: expected 1 to {rows.shape[1]}, the directions of {calibration.name}", "dim")
-  return rows[:, :dim]
-
-
-def max_length_of(max_seq_length: int) -> int | None:
-  """Returns the number of tokens of a text that a table reads; None for all."""
-  if max_seq_length >= STATIC_MAX_SEQ_LENGTH:
-    return None
-  return max_seq_length - _EDGES

@@ -12,7 +12,14 @@ from bert_flow_tf.io.settings import Settings, setting
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # part of a URL
 _PRECISIONS = ("float32", INT8)
-_PACKAGES = ("tensorflow_text", "tensorflow_serving")
+SAVED_MODEL, MODEL2VEC = FORMATS = ("saved_model", "model2vec")
+# Types of the vectors of model2vec.
+DTYPES = ("float32", "float16", INT8)
+# {format: (extra, packages that an export needs)}
+_PACKAGES = {
+  SAVED_MODEL: ("serving", ("tensorflow_text", "tensorflow_serving")),
+  MODEL2VEC: ("", ()),
+}
 
 # Files of a version, as paths in its folder. The server expects the names of the first two, and reads no others.
 BATCHING = "batching_params.pbtxt"
@@ -25,7 +32,7 @@ MONITORING = "assets.extra/monitoring.config"
 
 
 class ExportError(BertFlowError):
-  """A SavedModel cannot be written, or its answers differ from the model's."""
+  """An export cannot be written, or its answers differ from the model's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,12 +48,37 @@ class ExportSettings(Settings):
   )
   model_name: str = setting("bert_flow", "Name of the model on the server.", named=False)
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
+  format: str = setting(
+    SAVED_MODEL,
+    "What is written: saved_model, for TensorFlow Serving; or model2vec, the table of vectors of a static encoder with "
+    "its calibration, for model2vec and sentence-transformers, into export_dir itself.",
+    named=False,
+    choices=FORMATS,
+  )
+  dtype: str = setting(
+    DTYPES[0],
+    "Type of the vectors of model2vec: float32, float16 or int8, which has a scale per token and which "
+    "sentence-transformers cannot read.",
+    named=False,
+    choices=DTYPES,
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()
+    self._check_format()
     if not _MODEL_NAME.fullmatch(self.model_name):
       expected = "expected letters, digits, '_', '.' and '-', starting with a letter or digit"
       raise ConfigError(f"model_name={self.model_name}: {expected}", argument="model_name")
+
+  def _check_format(self):
+    """Raises a ConfigError for a setting that the format has no use for."""
+    useless = {"dtype": "is the type of the vectors of format=model2vec"}
+    if self.format == MODEL2VEC:
+      useless = dict.fromkeys(("version", "model_name"), "a folder of model2vec has none")
+    for field in dataclasses.fields(self):
+      value = getattr(self, field.name)
+      if field.name in useless and value != field.default:
+        raise ConfigError(f"{field.name}={value}: {useless[field.name]}; leave it out", field.name)
 
 
 def check_precision(precision: str) -> None:
@@ -56,9 +88,10 @@ def check_precision(precision: str) -> None:
     raise ConfigError(message, argument="precision")
 
 
-def check_installed(export_dir: str | os.PathLike) -> None:
+def check_installed(export_dir: str | os.PathLike, format: str) -> None:
   """Raises ConfigError if a package that an export needs is not installed; imports none of them."""
-  missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+  extra, packages = _PACKAGES[format]
+  missing = [name for name in packages if importlib.util.find_spec(name) is None]
   if missing:
-    message = f"an export needs {' and '.join(missing)}: {install_command('serving')}"
+    message = f"an export needs {' and '.join(missing)}: {install_command(extra)}"
     raise ConfigError(f"export_dir={export_dir}: {message}", argument="export_dir")

@@ -29,8 +29,8 @@ from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
 
 WEIGHTS, TOKENIZER_JSON = "model.safetensors", "tokenizer.json"
-# Names of the vectors: in files of sentence-transformers, and in files of model2vec, which can have the others, too.
-_EMBEDDING_BAG, _EMBEDDINGS, _MAPPING, _TOKEN_WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
+# Names in files of model2vec: vectors, weights and rows of tokens; and of the vectors in sentence-transformers' files.
+EMBEDDINGS, TOKEN_WEIGHTS, _MAPPING, _EMBEDDING_BAG = "embeddings", "weights", "mapping", "embedding.weight"
 # Tokens of a text that model2vec reads if config.json names no other number.
 _MODEL2VEC_LENGTH = 512
 # Stands at both ends of a text, as [CLS] and [SEP] do, and counts for nothing.
@@ -92,7 +92,7 @@ def read_static_model(
   settings.check_useful(dict.fromkeys(("max_input_chars_per_word", "strip_accents"), decided))
   files, listing, modules = _find_files(source.files)
   tensors = _read_tensors(files.folder / WEIGHTS)
-  as_model2vec = _EMBEDDINGS in tensors
+  as_model2vec = EMBEDDINGS in tensors
   backend = _read_tokenizer(files.folder / TOKENIZER_JSON)
   if as_model2vec:
     normalizes, length = _model2vec_settings(files)
@@ -147,13 +147,13 @@ def _read_tensors(path):
   """Returns {name: array} of the vectors and, if they are there, the rows and weights of tokens."""
   try:
     content = safe_open(path, "tf")  # NumPy has no bfloat16
-    names = set(content.keys()) & {_EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, _TOKEN_WEIGHTS}
+    names = set(content.keys()) & {EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, TOKEN_WEIGHTS}
     tensors = {name: content.get_tensor(name) for name in names}
   except Exception as error:  # safetensors and TensorFlow raise errors of many classes
     raise EncoderError(f"{path}: cannot be read ({failure(path, error)}); {_SAVE_AGAIN}") from error
-  if not {_EMBEDDINGS, _EMBEDDING_BAG} & names:
-    raise EncoderError(f"{path}: no tensor is {_EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
-  if _EMBEDDINGS in names:
+  if not {EMBEDDINGS, _EMBEDDING_BAG} & names:
+    raise EncoderError(f"{path}: no tensor is {EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
+  if EMBEDDINGS in names:
     names -= {_EMBEDDING_BAG}
   else:  # sentence-transformers reads no other tensor
     names = {_EMBEDDING_BAG}
@@ -166,16 +166,16 @@ def _read_tensors(path):
 
 def _rows(tensors, count, path):
   """Returns the vectors of `count` tokens and a row of zeros, float32 [count + 1, dim]."""
-  vectors = tensors.get(_EMBEDDINGS)
+  vectors = tensors.get(EMBEDDINGS)
   if vectors is None:
     vectors = tensors[_EMBEDDING_BAG]
   shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-  ranks = [tensor.ndim for name, tensor in tensors.items() if name in (_MAPPING, _TOKEN_WEIGHTS)]
+  ranks = [tensor.ndim for name, tensor in tensors.items() if name in (_MAPPING, TOKEN_WEIGHTS)]
   per_token = dict(tensors)  # with an entry for each token
   if _MAPPING in tensors:
-    per_token.pop(_EMBEDDINGS)
+    per_token.pop(EMBEDDINGS)
   fits = vectors.ndim == 2 and vectors.shape[1] and set(ranks) <= {1} and min(map(len, per_token.values())) >= count
-  if not fits or len(per_token.get(_EMBEDDINGS, range(count))) != count:  # StaticEmbedding may have more rows
+  if not fits or len(per_token.get(EMBEDDINGS, range(count))) != count:  # StaticEmbedding may have more rows
     raise EncoderError(f"{path}: tensors of the shapes {shapes} for {count} tokens in {TOKENIZER_JSON}; {_SAVE_AGAIN}")
   if _MAPPING in tensors:
     mapping = tensors[_MAPPING][:count]
@@ -184,8 +184,8 @@ def _rows(tensors, count, path):
     vectors = vectors[mapping]
   rows = np.zeros([count + 1, vectors.shape[1]], np.float32)
   rows[:count] = vectors[:count]
-  if _TOKEN_WEIGHTS in tensors:
-    rows[:count] *= tensors[_TOKEN_WEIGHTS][:count, np.newaxis]
+  if TOKEN_WEIGHTS in tensors:
+    rows[:count] *= tensors[TOKEN_WEIGHTS][:count, np.newaxis]
   if not np.isfinite(rows).all():
     raise EncoderError(f"{path} holds NaN or infinity; {_SAVE_AGAIN}")
   return rows
