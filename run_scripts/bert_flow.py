@@ -27,7 +27,7 @@ COMMANDS = {
   "embed": ("run_embed", "embed files of any size to shards of vectors"),
   "index": ("run_index", "write an index of the vectors of embed, for search"),
   "calibrate": ("run_calibrate", "fit or apply a calibration on vectors of any origin"),
-  "export": ("run_export", "write an encoder and its calibration for TensorFlow Serving"),
+  "export": ("run_export", "write an encoder and its calibration for TensorFlow Serving or model2vec"),
   "distill": ("run_distill", "distill an encoder into a table of vectors for model2vec"),
   "serve-check": ("serving_client", "ask a model server for the similarity of sentence pairs"),
   "siamese": ("run_siamese", "fine-tune an encoder on pairs: the published runner"),

@@ -43,7 +43,7 @@ def define_flags() -> None:
   flags.DEFINE_integer(
     "dim", None, "Number of leading directions of a whitening, soft-whitening or tempered-whitening. Default: all."
   )
-  text = "Whether embeddings are divided by their length. Default: if there is a calibration, which is fitted before."
+  text = "Whether embeddings are divided by their length. Default: if there is a calibration, or the static model does."
   flags.DEFINE_boolean("normalize", None, text)
   common_flags.define_settings(ExportSettings, ("dtype",))
   common_flags.define_settings(DataSettings, ("max_record_bytes",))

@@ -1,7 +1,8 @@
-"""Exports an encoder and a saved calibration, or the calibration alone, as a SavedModel for TF Serving.
+"""Exports an encoder and a saved calibration, or the calibration alone, for TF Serving or as a table for model2vec.
 
 bert-flow export --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
 bert-flow export --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
+bert-flow export --flow_folder=exp/STATIC/soft-whitening --format=model2vec --normalize --export_dir=table
 """
 
 import pathlib

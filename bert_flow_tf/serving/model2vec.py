@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Sequence
 
 import numpy as np
+from safetensors import SafetensorError
 
 from bert_flow_tf._version import __version__
 from bert_flow_tf.calibration.names import NOT_AFFINE
@@ -88,7 +89,7 @@ def write_table(folder: pathlib.Path, table: StaticTable, dtype: str, model: Sen
   )
   try:
     write_static_model(folder, table, dtype, card, name)
-  except OSError as error:
+  except (OSError, SafetensorError) as error:
     raise ExportError(f"{argument}={folder}: cannot be written ({error})", argument=argument) from error
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from safetensors.numpy import load_file
 from bert_flow_tf import SentenceEncoder, SentenceModel, distill, export_model
 from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.step import Step
-from bert_flow_tf.encoder.other import static_folder
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError
 from bert_flow_tf.serving.settings import ExportError
 from tests.encoder import tiny
@@ -327,13 +327,15 @@ def test_what_exists_stays(tmp_path, transformer, content):
   assert distill(transformer, tmp_path / "out").output_dim == 12  # an empty folder is used
 
 
-def test_an_error_leaves_no_folder(tmp_path, transformer, monkeypatch):
-  def full(*unused):
-    raise OSError(28, "No space left on device")
-
-  monkeypatch.setattr(static_folder, "write_text", full)
-  with rejected(ExportError, "folder", match="No space left"):
-    distill(transformer, tmp_path / "out")
+def test_an_error_leaves_no_folder(tmp_path):
+  encoder = SentenceEncoder.from_pretrained("static:mini")
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))  # the vectors have 8 MB
+  try:
+    with rejected(ExportError, "folder", match="too large"):
+      distill(encoder, tmp_path / "out")
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
   assert os.listdir(tmp_path) == []
 
 

@@ -99,7 +99,7 @@ def write_static_model(folder: pathlib.Path, table: StaticTable, dtype: str, car
 
   Raises:
     ConfigError: a number is too large for the type.
-    OSError: the folder cannot be written.
+    OSError, SafetensorError: the folder cannot be written.
   """
   tensors = _tensors(table.rows, dtype)
   config = {
@@ -145,7 +145,7 @@ def _tensors(rows, dtype):
   if dtype != INT8:
     if largest.max() > np.finfo(dtype).max:
       raise ConfigError(f"dtype={dtype}: the vectors have numbers up to {largest.max():.1g}; give float32", "dtype")
-    return {EMBEDDINGS: rows.astype(dtype)}
+    return {EMBEDDINGS: rows.astype(dtype, order="C")}
   scales = np.where(largest > 0, largest, 1) / _LARGEST
-  codes = np.rint(rows / scales[:, np.newaxis]).astype(np.int8)
+  codes = np.rint(rows / scales[:, np.newaxis]).astype(np.int8, order="C")
   return {EMBEDDINGS: codes, TOKEN_WEIGHTS: scales.astype(np.float32)}
