@@ -97,15 +97,18 @@ def distill(
   ExportSettings(format=MODEL2VEC, dtype=dtype)
   check_counts(batch_size=batch_size)
   width = encoder.dim(sentence_embedding_type)
-  spec = _check_calibration(calibration, sentences, dim, width)
+  texts = None
+  if sentences is not None:
+    texts = sentences_or_pairs(sentences)  # once, as it may be a generator
+  spec = _check_calibration(calibration, texts, dim, width)
   if normalize is None:
     normalize = spec is not None or divides_by_lengths(encoder)
   with owned(path, "folder"):
     weights = _weights_of_tokens(encoder, token_weights, frequency_corpus)
     static = _static_encoder(encoder, weights, sentence_embedding_type, batch_size, show_progress)
     model = SentenceModel(static)
-    if spec is not None:
-      model.fit(sentences, spec.name, show_progress=show_progress)
+    if texts is not None:
+      model.fit(texts, spec.name, show_progress=show_progress)
     table = fold(model)._replace(normalizes=normalize)
     if dim is not None:
       # A covariance may have fewer directions than the embedding.
@@ -115,10 +118,13 @@ def distill(
   return SentenceModel.from_pretrained(f"{STATIC.prefix}{path}")
 
 
-def _check_calibration(calibration, sentences, dim, width):
-  """Returns the spec of a calibration that a table can hold, of embeddings [n, width]; None without a calibration."""
+def _check_calibration(calibration, texts, dim, width):
+  """Returns the spec of a calibration that a table can hold, of embeddings [n, width]; None without a calibration.
+
+  `texts`: those of the fit, a list or a tuple of two; None for none.
+  """
   if calibration is None:
-    for argument, value in (("sentences", sentences), ("dim", dim)):
+    for argument, value in (("sentences", texts), ("dim", dim)):
       if value is not None:
         example = "soft-whitening, fitted on sentences"
         raise ConfigError(f"{argument}: has no use without a calibration; give one, as {example}", argument)
@@ -128,11 +134,10 @@ def _check_calibration(calibration, sentences, dim, width):
   if spec.k_on_dev:
     message = f"there are no labels to choose its k; give it, as in {spec.name}-6"
     raise ConfigError(f"calibration={calibration}: {message}", "calibration")
-  if sentences is None:
+  if texts is None:
     raise ConfigError(f"calibration={calibration}: needs sentences, on which it is fitted", "sentences")
   if dim is not None:
     check_leading(spec, dim, spec.output_dim_of(width))
-  texts = sentences_or_pairs(sentences)
   if isinstance(texts, tuple):
     texts = [*texts[0], *texts[1]]
   count = len({text for text in texts if text.strip()})

@@ -163,7 +163,7 @@ def test_distillation_with_a_calibration(tmp_path):
   sentences = [" ".join(rng.choice(["mask", "a", "b", "dog", "cat", "dogs", "zebra"], 4)) for _ in range(300)]
   distill(encoder, tmp_path / "plain", token_weights="uniform")
   model = SentenceModel(load(tmp_path / "plain")).fit(sentences, "soft-whitening")
-  arguments = {"sentences": sentences, "calibration": "soft-whitening", "dim": 2, "token_weights": "uniform"}
+  arguments = {"sentences": iter(sentences), "calibration": "soft-whitening", "dim": 2, "token_weights": "uniform"}
   static = distill(encoder, tmp_path / "out", **arguments)
   assert model.output_dim > static.output_dim == 2 and static.encoder.bert.normalizes
   known = [text for text in sentences if text != "zebra zebra zebra zebra"]
