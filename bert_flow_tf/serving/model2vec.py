@@ -29,6 +29,8 @@ from bert_flow_tf.serving.settings import ExportError, ExportSettings
 
 # Tokens at the ends of a text, [CLS] and [SEP], which a table does not know.
 _EDGES = 2
+# Bounds the memory of rows in float64.
+_ROWS_AT_ONCE = 8192
 _CARD = """\
 ---
 library_name: model2vec
@@ -114,9 +116,15 @@ def fold(model: SentenceModel) -> StaticTable:
     raise EncoderError(f"model={encoder.name}: {message} static_normalize=false", "model")
   tokenizer, ids = text_tokenizer(encoder.tokenizer)
   weights = token_weights_of(encoder)
-  rows = encoder.bert.rows[ids, : encoder.truncate_dim].astype(np.float64)
-  rows = _apply_affine(model.steps, rows) * weights[ids, np.newaxis]
-  rows[ids == encoder.tokenizer.unknown_id] = 0
+  if encoder.tokenizer.unknown_id is not None:
+    weights[encoder.tokenizer.unknown_id] = 0
+  parts = []
+  for start in range(0, len(ids), _ROWS_AT_ONCE):
+    tokens = ids[start : start + _ROWS_AT_ONCE]
+    rows = encoder.bert.rows[tokens, : encoder.truncate_dim].astype(np.float64)
+    rows = _apply_affine(model.steps, rows) * weights[tokens, np.newaxis]
+    parts.append(rows.astype(np.float32))
+  rows = np.concatenate(parts)
   max_length = None
   if model.max_seq_length < STATIC_MAX_SEQ_LENGTH:
     max_length = model.max_seq_length - _EDGES

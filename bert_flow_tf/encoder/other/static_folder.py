@@ -28,7 +28,7 @@ class StaticTable(NamedTuple):
   """Vectors of tokens, of whose mean an embedding is made.
 
   Attributes:
-    rows: float64 [tokens, dim], multiplied by the weights of the tokens; zeros for the unknown token.
+    rows: float32 [tokens, dim], multiplied by the weights of the tokens; zeros for the unknown token.
     tokenizer: content of tokenizer.json.
     normalizes: whether a mean is divided by its length.
     max_length: largest number of tokens of a text; None for all.
