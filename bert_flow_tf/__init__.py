@@ -27,6 +27,7 @@ _PUBLIC = {
   "SentenceModel": "bert_flow_tf.model",
   "SentEvalAdapter": "bert_flow_tf.integrations.senteval",
   "SentenceTransformersAdapter": "bert_flow_tf.integrations.sentence_transformers",
+  "distill": "bert_flow_tf.serving.distill",
   "evaluate_retrieval": "bert_flow_tf.vectors.retrieval",
   "export_model": "bert_flow_tf.serving.export",
   "find_duplicates": "bert_flow_tf.vectors",

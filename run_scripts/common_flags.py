@@ -20,7 +20,8 @@ from bert_flow_tf.data.tasks import DataSettings, task_names
 from bert_flow_tf.encoder.checkpoints.source import check_name
 from bert_flow_tf.encoder.settings import LOADING, OPENVINO, POOLING, EncoderSettings, keyword_of
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.serving.settings import ExportSettings
+from bert_flow_tf.io.files import check_new_folder
+from bert_flow_tf.serving.settings import MODEL2VEC, ExportSettings, check_installed, check_precision
 from run_scripts import help_page
 from run_scripts.bert_flow import program_name
 
@@ -208,6 +209,15 @@ def define_export_flags() -> None:
   define_settings(ExportSettings)
 
 
+def check_export_flags() -> None:
+  """Raises a ConfigError if the flags of an export do not fit each other, or its packages are not installed."""
+  checked = settings(ExportSettings)
+  check_precision(FLAGS.precision, FLAGS.engine, checked.format)
+  check_installed(FLAGS.export_dir, checked.format)
+  if checked.format == MODEL2VEC:
+    check_new_folder(FLAGS.export_dir, "export_dir")
+
+
 def check_calibration_flags() -> None:
   """Raises a ConfigError if allow_other_encoder is given without a calibration."""
   if FLAGS.allow_other_encoder and FLAGS.flow_folder is None:
@@ -276,7 +286,17 @@ def export(
   about = read_origin(calibration_folder, model)
   export_settings = dataclasses.asdict(settings(ExportSettings))
   folder = bert_flow_tf.export_model(model, FLAGS.export_dir, reference=reference, about=about, **export_settings)
+  if FLAGS.format == MODEL2VEC:
+    print_table(folder)
+    return
   print("\n".join(summary(folder)))
+
+
+def print_table(folder: str | os.PathLike) -> None:
+  """Prints a line about a folder of model2vec that was written."""
+  from bert_flow_tf.encoder.other.static_folder import describe_table
+
+  print(describe_table(folder))
 
 
 def runner_flags() -> list[flags.Flag]:

@@ -1,8 +1,9 @@
-"""Exports an encoder and a saved calibration, or the calibration alone, for TF Serving, OpenVINO or ONNX.
+"""Exports an encoder and a saved calibration, or the calibration alone, for TF Serving, OpenVINO, ONNX or model2vec.
 
 bert-flow export --flow_folder=exp/NAME/flow --export_dir=/models/bert_flow
 bert-flow export --flow_folder=exp/NAME/flow --calibration_only --export_dir=/models/flow
 bert-flow export --flow_folder=exp/NAME/flow --format=openvino --export_dir=/models/bert_flow
+bert-flow export --flow_folder=exp/STATIC/soft-whitening --format=model2vec --normalize --export_dir=table
 """
 
 import pathlib
@@ -17,7 +18,7 @@ from bert_flow_tf.data.custom import read_custom_pairs
 from bert_flow_tf.data.tasks import DataSettings
 from bert_flow_tf.encoder.settings import LOADING, NAME, POOLING
 from bert_flow_tf.errors import ConfigError, naming
-from bert_flow_tf.serving.settings import ExportSettings, check_installed, check_precision
+from bert_flow_tf.serving.settings import MODEL2VEC
 from run_scripts import common_flags, quiet, runner
 
 FLAGS = flags.FLAGS
@@ -46,9 +47,9 @@ def check_flags() -> None:
   if not FLAGS.export_dir:
     raise ConfigError("export_dir: missing; expected the folder of the served model", argument="export_dir")
   common_flags.check_calibration_flags()
-  common_flags.settings(ExportSettings)
-  check_precision(FLAGS.precision, FLAGS.engine, FLAGS.format)
-  check_installed(FLAGS.export_dir, FLAGS.format)
+  common_flags.check_export_flags()
+  if FLAGS.format == MODEL2VEC:
+    common_flags.reject(["calibration_only", "reference"], f"has no use with format={MODEL2VEC}; leave it out")
   if FLAGS.calibration_only:
     if FLAGS.flow_folder is None:
       raise ConfigError("calibration_only: needs flow_folder", argument="calibration_only")

@@ -9,22 +9,24 @@ import contextlib
 import dataclasses
 import pathlib
 import sys
+from collections.abc import Sequence
 
 if __package__ in (None, ""):  # run as a file, from any folder
   sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from absl import flags
 
-from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_k_on_dev, parse_calibrations
+from bert_flow_tf.calibration.names import FLOW, CalibrationSpec, check_affine, check_k_on_dev, parse_calibrations
 from bert_flow_tf.data.beir import BeirSettings
 from bert_flow_tf.data.flow_corpus import CorpusSettings, load_task_and_corpus
 from bert_flow_tf.data.tasks import DataSettings
+from bert_flow_tf.encoder.kinds import STATIC, split_name
 from bert_flow_tf.encoder.settings import EncoderSettings, reject_openvino
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.experiment import OutputSettings
 from bert_flow_tf.io.files import owned
-from bert_flow_tf.serving.settings import ExportSettings, check_installed, check_precision
+from bert_flow_tf.serving.settings import MODEL2VEC, ExportSettings
 from bert_flow_tf.training.settings import FlowSettings, RunSettings
 from run_scripts import common_flags, quiet, runner
 
@@ -66,7 +68,7 @@ def check_flags() -> list[CalibrationSpec]:
     common_flags.reject(["task", "stsb_gold", "columns", "header"], "has no use with beir, which is the task")
   if FLAGS.fit_queries:
     common_flags.reject(["queries"], "has no use with fit_queries, which takes the queries of beir; leave one out")
-  _check_export(len(specs))
+  _check_export(specs)
   if FLAGS.encoder_dropout and not any(spec.method == FLOW for spec in specs):
     raise ConfigError("encoder_dropout: needs a flow in calibration", argument="encoder_dropout")
   if FLAGS.encoder_dropout:
@@ -75,22 +77,26 @@ def check_flags() -> list[CalibrationSpec]:
   return specs
 
 
-def _check_export(calibrations: int) -> None:
-  """Validates the export's flags, for a number of calibrations, and that its packages are installed."""
+def _check_export(specs: Sequence[CalibrationSpec]) -> None:
+  """Validates the export's flags, for some calibrations, and that its packages are installed."""
   # Without an export, its other flags have no meaning.
   if FLAGS.export_dir is None:
     names = [field.name for field in dataclasses.fields(ExportSettings)]
     common_flags.reject(names, "needs export_dir, the folder of the served model")
     return
   # With an export, the fitted model must be a model that can be served.
-  if calibrations > 1:
+  if len(specs) > 1:
     raise ConfigError(
-      f"export_dir={FLAGS.export_dir}: expected one calibration, got {calibrations}; bert-flow export takes one",
+      f"export_dir={FLAGS.export_dir}: expected one calibration, got {len(specs)}; bert-flow export takes one",
       argument="export_dir",
     )
-  check_precision(FLAGS.precision, FLAGS.engine, FLAGS.format)
-  common_flags.settings(ExportSettings)
-  check_installed(FLAGS.export_dir, FLAGS.format)
+  common_flags.check_export_flags()
+  if FLAGS.format == MODEL2VEC:
+    name = common_flags.settings(EncoderSettings).encoder_name
+    if split_name(name)[0] is not STATIC:
+      raise ConfigError(f"model={name}: format={MODEL2VEC} is of {STATIC.form}, or of bert-flow distill", "model")
+    for spec in specs:
+      check_affine(spec)
 
 
 def main() -> None:

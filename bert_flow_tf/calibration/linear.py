@@ -10,7 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.moments import Moments
-from bert_flow_tf.calibration.step import Calibration, Contents, Features, check_features, check_release
+from bert_flow_tf.calibration.step import Affine, Calibration, Contents, Features, check_features, check_release
 from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import correlation, cosine_similarity
@@ -20,8 +20,6 @@ from bert_flow_tf.progress import counted
 
 if TYPE_CHECKING:
   from bert_flow_tf.calibration.step import Array
-
-Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]
 
 CANDIDATES = range(1, 21)  # The paper, table 5: K of NATSV is from 1 to 20.
 SHRINKAGE = 0.5  # of soft whitening; within 0.2 of the best on STS-B's dev split for two encoders
@@ -147,12 +145,13 @@ class Method:
   cross: bool = False  # whether it needs the whole covariance
   k: type | None = None  # type of the k that it takes; None for none
   k_on_dev: bool = False  # whether k, if it is not given, is chosen on labeled pairs after the fit
+  has_order: bool = False  # whether its first dimensions are the directions of the largest variance
 
 
 METHODS = {
-  "whitening": Method(_whitening, cross=True, k=int),
-  "soft-whitening": Method(_soft_whitening, cross=True, k=float),
-  "tempered-whitening": Method(_tempered_whitening, cross=True, k=float),
+  "whitening": Method(_whitening, cross=True, k=int, has_order=True),
+  "soft-whitening": Method(_soft_whitening, cross=True, k=float, has_order=True),
+  "tempered-whitening": Method(_tempered_whitening, cross=True, k=float, has_order=True),
   "sn": Method(_sn),
   "natsv": Method(_natsv, cross=True, k=int, k_on_dev=True),
   "sn+natsv": Method(_sn_natsv, cross=True, k=int, k_on_dev=True),
@@ -270,6 +269,11 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     if self._affine is None:
       self._affine = self._solver(self._fitted())(self.k)
     return self._affine
+
+  def affine_of(self, dim: int) -> Affine:
+    """See the base class."""
+    del dim
+    return self.affine()
 
   def choose_k(self, embeddings_a: np.ndarray, embeddings_b: np.ndarray, gold: np.ndarray) -> dict[int, float]:
     """Sets k of NATSV to the number from 1 to 20 whose cosines have the best Spearman with gold, the first of ties.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_flow_tf.calibration.step import Contents, Features, Step, check_features
+from bert_flow_tf.calibration.step import Affine, Contents, Features, Step, check_features
 from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.checks import is_integer
@@ -39,6 +39,12 @@ class LowDim(Step, methods=(_LOW_DIM,)):
     dim = features.embedding.shape[-1]
     self.output_dim_of(dim)
     return tf.reduce_mean(tf.reshape(features.embedding, [-1, self._n, dim // self._n]), axis=-1)
+
+  def affine_of(self, dim: int) -> Affine:
+    """See the base class."""
+    groups = self.output_dim_of(dim)
+    means = np.full([dim // groups, 1], groups / dim)
+    return np.zeros(dim), np.kron(np.eye(groups), means)
 
   def contents(self) -> Contents:
     """Returns n."""

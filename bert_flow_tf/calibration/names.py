@@ -30,6 +30,7 @@ ALLOWED = ", ".join(name if k is None else f"{name}, {name}-K" for name, k in _K
 ALLOWED += " (natsv without K: chosen on dev; auto: chosen without labels; "
 ALLOWED += f"{CHARACTERS}-K: from {MIN_DIM} to {MAX_DIM})"
 ALLOWED += f", {FLOW}+NAME or NAME+{CHARACTERS} (both side by side)"
+NOT_AFFINE = f"is not affine, so that no table of vectors can hold it; expected one of {', '.join(METHODS)}"
 _FORM = re.compile(r"([a-z+-]*[a-z])(?:-([1-9][0-9]{0,8}|0\.(?!0+$)[0-9]{1,4}))?", re.ASCII)
 
 
@@ -82,6 +83,11 @@ class CalibrationSpec:
   def needs_sentences(self) -> bool:
     """True if vectors alone do not do: for auto, which mixes sentences, and characters."""
     return self.method == AUTO or self.characters is not None
+
+  @property
+  def is_affine(self) -> bool:
+    """True if calibrated embeddings are an affine map of embeddings, which a table of vectors can hold."""
+    return self.method in METHODS and self.second is None and self.characters is None
 
   @property
   def k_on_dev(self) -> bool:
@@ -172,6 +178,12 @@ def check_k_on_dev(specs: Sequence[CalibrationSpec], task: TaskData) -> None:
   example = name.replace("natsv", "natsv-6")
   message = f"calibration={name}: k is chosen on dev, but {reason}; give k, for example {example}"
   raise ConfigError(message, argument="calibration")
+
+
+def check_affine(spec: CalibrationSpec) -> None:
+  """Raises a ConfigError for a calibration that a table of vectors cannot hold."""
+  if not spec.is_affine:
+    raise ConfigError(f"calibration={spec.name}: {NOT_AFFINE}", argument="calibration")
 
 
 def make_calibration(spec: CalibrationSpec | str) -> LinearCalibration:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 KIND = "calibration"  # of the archive in a calibration's folder
 _QUERY_SHIFT = "query_shift"  # name of an array in it
 Contents = tuple[Json, dict[str, np.ndarray]]  # JSON settings and arrays of a saved step
+Affine = tuple[np.ndarray, np.ndarray]  # shift, float64 [dim]; matrix, float64 [dim, output_dim]
 
 # {value of `method`: its class, whose module needs TensorFlow and is imported when a file has the step}
 _CLASSES_ELSEWHERE = {"flow": "bert_flow_tf.calibration.flow.FlowCalibration"}
@@ -110,6 +111,11 @@ class Step(abc.ABC):
   @abc.abstractmethod
   def __call__(self, features: Features) -> Array:
     """Returns embeddings float32 [n, output_dim], eagerly or in a graph; of arrays perhaps an array."""
+
+  def affine_of(self, dim: int) -> Affine | None:
+    """Returns shift and matrix of z = (u - shift) matrix for u [n, dim]; None for a step that is not affine."""
+    del dim
+    return None
 
   def check_fitted(self) -> None:
     """Raises a CalibrationError if the step cannot be applied yet."""

@@ -160,7 +160,7 @@ def read_encoder(
     raise EncoderError(
       f"model={source.name}: a static model, which has no transformer; give {without_transformer(source.name)}", "model"
     )
-  _check_settings(settings, source)
+  _check_settings(settings, source, is_static_model)
   if settings.engine == OPENVINO:
     _check_openvino()
   if is_static_model:
@@ -268,9 +268,11 @@ def _given_file(argument, value):
   return path
 
 
-def _check_settings(settings: EncoderSettings, source: Source) -> None:
+def _check_settings(settings: EncoderSettings, source: Source, is_static_model: bool) -> None:
   """Raises ConfigError for a setting without a use for these files."""
   useless = {"saved_model_output": "is no SavedModel"}
+  if not is_static_model:
+    useless["static_normalize"] = "is no static model of others, whose files could say that it divides by lengths"
   if source.kind is STATIC:
     _, full = split_name(source.name)
     reason = f"has no transformer that could use it, as {full} has"

@@ -214,6 +214,14 @@ class EncoderSettings(Settings):
     role=Role.DECIDES_PER_ENCODER,
     absent=0,
   )
+  static_normalize: bool | None = setting(
+    None,
+    "Whether a static model of others divides an embedding by its length. Default: what its files say. false before a "
+    "calibration that is to go into its vectors (bert-flow export --format=model2vec).",
+    part=LOADING,
+    role=Role.COVERED_PER_ENCODER,  # the identity's `architecture` covers it
+    absent=None,
+  )
   bert_config_file: str | None = setting(
     None,
     "Configuration of a checkpoint of TensorFlow (Google's, the Model Garden's); default: the one in its folder.",

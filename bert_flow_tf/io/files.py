@@ -31,6 +31,14 @@ def check_path(path: str | os.PathLike, argument: str) -> pathlib.Path:
   return pathlib.Path(path)
 
 
+def check_new_folder(folder: str | os.PathLike, argument: str) -> pathlib.Path:
+  """Returns the absolute path of a folder that is new or empty; raises a ConfigError for another one."""
+  path = check_path(os.path.expanduser(folder), argument).resolve()
+  if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    raise ConfigError(f"{argument}={folder}: exists, and is no empty folder; choose another one", argument)
+  return path
+
+
 def read_json(path: str | os.PathLike) -> Any:
   """Returns the values of a JSON file; raises an OSError, or a ValueError as `parse_json`."""
   return parse_json(pathlib.Path(path).read_bytes())

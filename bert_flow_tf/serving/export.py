@@ -29,11 +29,13 @@ from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving import golden, metadata
+from bert_flow_tf.serving.model2vec import export_model2vec
 from bert_flow_tf.serving.served_file import CalibrationFile, IdsFile
 from bert_flow_tf.serving.served_model import Functions, ServedCalibration, ServedModel
 from bert_flow_tf.serving.settings import (
   BATCHING,
   METADATA,
+  MODEL2VEC,
   MODELS_CONFIG,
   MONITORING,
   ONNX,
@@ -100,15 +102,16 @@ def export_model(
 
   Args:
     model: encoder, pooling and fitted calibration; or a calibration alone, which takes embeddings in place of text.
-    export_dir: folder of the served model, with one folder per version; created if absent.
+    export_dir: folder of the served model, with one folder per version; created if absent. With format="model2vec" the
+      folder of the table of vectors itself (`model2vec.export_model2vec`), which is new or empty.
     reference: sentences, or pairs, as `SentenceModel.fit` takes them, or embeddings [n, dim] for a calibration alone:
       the usual input; by default sentences of the model's fit, if it was fitted in this process. metadata.json gets
       the quantiles of the flow's bits per dimension for about 1,000 of them.
     about: further JSON values for metadata.json, for example the result of `metadata.read_origin`.
-    **settings: fields of `ExportSettings`: version, model_name, normalize, format.
+    **settings: fields of `ExportSettings`: version, model_name, normalize, format, dtype.
 
   Returns:
-    Folder of the version.
+    Folder of the version, or of the table.
 
   Raises:
     ConfigError: a setting is not allowed, the encoder is neither float32 nor int8, the format cannot have it, or a
@@ -118,6 +121,8 @@ def export_model(
   """
   checked = ExportSettings(**settings)
   check_installed(export_dir, checked.format)
+  if checked.format == MODEL2VEC:
+    return _export_table(model, export_dir, reference, checked)
   served = _served(model, checked)
   if reference is not None and served.flow is None:
     name = served.name
@@ -135,6 +140,16 @@ def export_model(
     except OSError as error:
       raise ExportError(f"export_dir={export_dir}: cannot be written ({error})", argument="export_dir") from error
   return place
+
+
+def _export_table(model, export_dir, reference, settings):
+  """Writes the table of vectors of a model; raises a ConfigError for what a table does not have."""
+  if not isinstance(model, SentenceModel):
+    message = "a table of vectors needs an encoder, and this is a calibration alone; give a SentenceModel"
+    raise ConfigError(f"model: {message}", "model")
+  if reference is not None:
+    raise ConfigError(f"reference: has no use with format={MODEL2VEC}; leave it out", "reference")
+  return export_model2vec(model, export_dir, settings)
 
 
 def _served(model: SentenceModel | Calibration | Glow, settings: ExportSettings) -> ServedCalibration:

@@ -13,12 +13,15 @@ from bert_flow_tf.io.settings import Settings, setting
 _LAST_VERSION = 2**63 - 1  # TF Serving stores versions as int64
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # part of a URL
 _PRECISIONS = ("float32", INT8)
-SAVED_MODEL, OPENVINO, ONNX = FORMATS = ("saved_model", "openvino", "onnx")
+SAVED_MODEL, OPENVINO, ONNX, MODEL2VEC = FORMATS = ("saved_model", "openvino", "onnx", "model2vec")
+# Types of the vectors of model2vec.
+DTYPES = ("float32", "float16", INT8)
 # {format: (extra, packages that an export needs)}
 _PACKAGES = {
   SAVED_MODEL: ("serving", ("tensorflow_text", "tensorflow_serving")),
   OPENVINO: ("openvino", ("openvino",)),
   ONNX: ("onnx", ("tf2onnx", "onnx", "onnxruntime")),
+  MODEL2VEC: ("", ()),
 }
 
 # Files of a version, as paths in its folder. The server expects the names of the first two, and reads no others.
@@ -37,7 +40,7 @@ OVMS_CONFIG = "assets.extra/config.json"
 
 
 class ExportError(BertFlowError):
-  """A version cannot be written, or its answers differ from the model's."""
+  """An export cannot be written, or its answers differ from the model's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,17 +58,37 @@ class ExportSettings(Settings):
   normalize: bool = setting(False, "Scale served embeddings to unit length.", named=False)
   format: str = setting(
     SAVED_MODEL,
-    "Kind of the version: saved_model, from text to embeddings, for TensorFlow Serving; or, from ids of tokens to "
-    "embeddings, openvino (pip install 'bert-flow-tf[openvino]') or onnx (pip install 'bert-flow-tf[onnx]').",
+    "What is written: saved_model, from text to embeddings, for TensorFlow Serving; from ids of tokens to embeddings, "
+    "openvino (pip install 'bert-flow-tf[openvino]') or onnx (pip install 'bert-flow-tf[onnx]'); or model2vec, the "
+    "table of vectors of a static encoder with its calibration, for model2vec and sentence-transformers, into "
+    "export_dir itself.",
     named=False,
     choices=FORMATS,
+  )
+  dtype: str = setting(
+    DTYPES[0],
+    "Type of the vectors of model2vec: float32, float16 or int8, which has a scale per token and which "
+    "sentence-transformers cannot read.",
+    named=False,
+    choices=DTYPES,
   )
 
   def __post_init__(self) -> None:
     super().__post_init__()
+    self._check_format()
     if not _MODEL_NAME.fullmatch(self.model_name):
       expected = "expected letters, digits, '_', '.' and '-', starting with a letter or digit"
       raise ConfigError(f"model_name={self.model_name}: {expected}", argument="model_name")
+
+  def _check_format(self):
+    """Raises a ConfigError for a setting that the format has no use for."""
+    useless = {"dtype": "is the type of the vectors of format=model2vec"}
+    if self.format == MODEL2VEC:
+      useless = dict.fromkeys(("version", "model_name"), "a folder of model2vec has none")
+    for field in dataclasses.fields(self):
+      value = getattr(self, field.name)
+      if field.name in useless and value != field.default:
+        raise ConfigError(f"{field.name}={value}: {useless[field.name]}; leave it out", field.name)
 
 
 def check_precision(precision: str, engine: str, format: str) -> None:

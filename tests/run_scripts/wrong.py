@@ -31,6 +31,10 @@ _SHORT = {
     "TEXT": "--input=@/plain.txt",
     "FLOW": "--flow_folder=@/whitening",
   },
+  "distill": {
+    "TINY": "--model=@/tiny --output=@/never",
+    "FIT": "--calibration=soft-whitening --corpus=@/corpus.txt",
+  },
   "table": {"WORDS": "--model=glove:@/tiny.vec.txt"},
 }
 
@@ -275,6 +279,29 @@ embedder.weights_sha256 :: OTHER TEXT --shard_size=100 --output_dir=@/plain
 pip install 'bert-flow-tf[beam]' :: MODEL TEXT --runner=DirectRunner
 gcsfs :: MODEL --input=gs://bucket/*.txt
 --output_dir: gs://bucket/out :: MODEL TEXT --output_dir=gs://bucket/out
+""",
+  "distill": """
+--output: missing :: --model=mini
+--output=@/full: exists :: --model=mini --output=@/full
+--output=@/corpus.txt: exists :: --model=mini --output=@/corpus.txt
+--output=@/held: another run :: --model=@/tiny --output=@/held
+@/corpus.txt/out :: --model=@/tiny --output=@/corpus.txt/out
+--model=@/absent :: --model=@/absent --output=@/never
+embeds whole texts :: --model=glove:@/glove.txt --output=@/never
+saved_model.pb :: --model=saved_model:@/tiny --output=@/never
+each TINY FIT :: --dim=13 --dim=0
+each TINY :: --corpus=@/corpus.txt --dim=3
+--calibration=soft-whitening: needs corpus :: TINY --calibration=soft-whitening
+--calibration=flow: is not affine :: TINY FIT --calibration=flow
+--calibration=natsv: there are no labels :: TINY FIT --calibration=natsv
+--calibration=pca: expected :: TINY FIT --calibration=pca
+--corpus: 5 distinct :: TINY FIT --corpus=@/short.txt
+--corpus: @/absent does not exist :: TINY FIT --corpus=@/absent
+--prompt='a' :: TINY --prompt=a
+--token_weights=x :: TINY --token_weights=x
+--sentence_embedding_type=avg :: --model=static:@/static --output=@/never --sentence_embedding_type=avg
+--static_normalize :: TINY --static_normalize=false
+--dtype :: TINY --dtype=float64
 """,
   "table": """
 each :: --table=7 --figure=1 --table=1

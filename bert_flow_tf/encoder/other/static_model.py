@@ -28,9 +28,9 @@ from bert_flow_tf.encoder.text.vocabulary_files import check_backend
 from bert_flow_tf.errors import EncoderError, one_line
 from bert_flow_tf.io.checks import is_integer
 
-_WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
-# Names of the vectors: in files of sentence-transformers, and in files of model2vec, which can have the others, too.
-_EMBEDDING_BAG, _EMBEDDINGS, _MAPPING, _TOKEN_WEIGHTS = "embedding.weight", "embeddings", "mapping", "weights"
+WEIGHTS, TOKENIZER_JSON = "model.safetensors", "tokenizer.json"
+# Names in files of model2vec: vectors, weights and rows of tokens; and of the vectors in sentence-transformers' files.
+EMBEDDINGS, TOKEN_WEIGHTS, _MAPPING, _EMBEDDING_BAG = "embeddings", "weights", "mapping", "embedding.weight"
 # Tokens of a text that model2vec reads if config.json names no other number.
 _MODEL2VEC_LENGTH = 512
 # Stands at both ends of a text, as [CLS] and [SEP] do, and counts for nothing.
@@ -88,12 +88,12 @@ def read_static_model(
     ConfigError: a setting that the model has no use for.
     EncoderError: a file is missing, damaged or not supported.
   """
-  decided = f"has a {_TOKENIZER}, which decides it"
+  decided = f"has a {TOKENIZER_JSON}, which decides it"
   settings.check_useful(dict.fromkeys(("max_input_chars_per_word", "strip_accents"), decided))
   files, listing, modules = _find_files(source.files)
-  tensors = _read_tensors(files.folder / _WEIGHTS)
-  as_model2vec = _EMBEDDINGS in tensors
-  backend = _read_tokenizer(files.folder / _TOKENIZER)
+  tensors = _read_tensors(files.folder / WEIGHTS)
+  as_model2vec = EMBEDDINGS in tensors
+  backend = _read_tokenizer(files.folder / TOKENIZER_JSON)
   if as_model2vec:
     normalizes, length = _model2vec_settings(files)
     declared = Declared(WORD_ROWS, source=str(files.folder / CONFIG))
@@ -103,16 +103,18 @@ def read_static_model(
   if length is None:
     length = STATIC_MAX_SEQ_LENGTH
   declared = dataclasses.replace(declared, max_seq_length=min(length + _EDGES, STATIC_MAX_SEQ_LENGTH))
-  tokenizer = StaticTokenizer(files.folder / _TOKENIZER, backend, as_model2vec)
+  tokenizer = StaticTokenizer(files.folder / TOKENIZER_JSON, backend, as_model2vec)
   # The last row is of the ends of a text.
   count = tokenizer.vocab_size - 1
   counts = np.ones(count + 1, np.float32)
   counts[-1] = 0
-  rows = _rows(tensors, count, files.folder / _WEIGHTS)
+  rows = _rows(tensors, count, files.folder / WEIGHTS)
   if as_model2vec and tokenizer.unknown_id is not None:
     # model2vec leaves it out of a text.
     counts[tokenizer.unknown_id] = 0
     rows[tokenizer.unknown_id] = 0
+  if settings.static_normalize is not None:
+    normalizes = settings.static_normalize
   model = StaticModel(rows, normalizes)
   if fit is not None:
     settings = fit.choose(settings, model.checksum())
@@ -135,7 +137,7 @@ def _find_files(files: EncoderFiles) -> _Files:
   for kind in found.modules:
     if kind != "Normalize":
       raise EncoderError(f"{found.source}: the module {kind} behind its vectors is not supported")
-  for name in (_WEIGHTS, _TOKENIZER):
+  for name in (WEIGHTS, TOKENIZER_JSON):
     if not found.files.has(name):
       raise EncoderError(f"{found.files.folder}: no {name}, which a static model has; {_SAVE_AGAIN}")
   return found
@@ -145,13 +147,13 @@ def _read_tensors(path):
   """Returns {name: array} of the vectors and, if they are there, the rows and weights of tokens."""
   try:
     content = safe_open(path, "np")
-    names = set(content.keys()) & {_EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, _TOKEN_WEIGHTS}
+    names = set(content.keys()) & {EMBEDDINGS, _EMBEDDING_BAG, _MAPPING, TOKEN_WEIGHTS}
     tensors = {name: content.get_tensor(name) for name in names}
   except Exception as error:  # safetensors raises errors of many classes
     raise EncoderError(f"{path}: cannot be read ({failure(path, error)}); {_SAVE_AGAIN}") from error
-  if not {_EMBEDDINGS, _EMBEDDING_BAG} & names:
-    raise EncoderError(f"{path}: no tensor is {_EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
-  if _EMBEDDINGS in names:
+  if not {EMBEDDINGS, _EMBEDDING_BAG} & names:
+    raise EncoderError(f"{path}: no tensor is {EMBEDDINGS} or {_EMBEDDING_BAG}; {_SAVE_AGAIN}")
+  if EMBEDDINGS in names:
     names -= {_EMBEDDING_BAG}
   else:  # sentence-transformers reads no other tensor
     names = {_EMBEDDING_BAG}
@@ -164,17 +166,17 @@ def _read_tensors(path):
 
 def _rows(tensors, count, path):
   """Returns the vectors of `count` tokens and a row of zeros, float32 [count + 1, dim]."""
-  vectors = tensors.get(_EMBEDDINGS)
+  vectors = tensors.get(EMBEDDINGS)
   if vectors is None:
     vectors = tensors[_EMBEDDING_BAG]
   shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-  ranks = [tensor.ndim for name, tensor in tensors.items() if name in (_MAPPING, _TOKEN_WEIGHTS)]
+  ranks = [tensor.ndim for name, tensor in tensors.items() if name in (_MAPPING, TOKEN_WEIGHTS)]
   per_token = dict(tensors)  # with an entry for each token
   if _MAPPING in tensors:
-    per_token.pop(_EMBEDDINGS)
+    per_token.pop(EMBEDDINGS)
   fits = vectors.ndim == 2 and vectors.shape[1] and set(ranks) <= {1} and min(map(len, per_token.values())) >= count
-  if not fits or len(per_token.get(_EMBEDDINGS, range(count))) != count:  # StaticEmbedding may have more rows
-    raise EncoderError(f"{path}: tensors of the shapes {shapes} for {count} tokens in {_TOKENIZER}; {_SAVE_AGAIN}")
+  if not fits or len(per_token.get(EMBEDDINGS, range(count))) != count:  # StaticEmbedding may have more rows
+    raise EncoderError(f"{path}: tensors of the shapes {shapes} for {count} tokens in {TOKENIZER_JSON}; {_SAVE_AGAIN}")
   if _MAPPING in tensors:
     mapping = tensors[_MAPPING][:count]
     if mapping.min() < 0 or mapping.max() >= len(vectors):
@@ -182,8 +184,8 @@ def _rows(tensors, count, path):
     vectors = vectors[mapping]
   rows = np.zeros([count + 1, vectors.shape[1]], np.float32)
   rows[:count] = vectors[:count]
-  if _TOKEN_WEIGHTS in tensors:
-    rows[:count] *= tensors[_TOKEN_WEIGHTS][:count, np.newaxis]
+  if TOKEN_WEIGHTS in tensors:
+    rows[:count] *= tensors[TOKEN_WEIGHTS][:count, np.newaxis]
   if not np.isfinite(rows).all():
     raise EncoderError(f"{path} holds NaN or infinity; {_SAVE_AGAIN}")
   return rows
@@ -218,5 +220,5 @@ def _truncation(folder, backend):
   if truncation is None:
     return None
   if truncation["direction"] != "right":
-    raise EncoderError(f"{folder / _TOKENIZER}: texts are cut at their beginning, which is not supported")
+    raise EncoderError(f"{folder / TOKENIZER_JSON}: texts are cut at their beginning, which is not supported")
   return truncation["max_length"]

@@ -70,6 +70,19 @@ class PieceReader(NamedTuple):
       return [encoding.ids for encoding in self.backend.encode_batch_fast(list(texts), add_special_tokens=False)]
     return [ids for ids, _ in self.ids_and_places(texts)]
 
+  def definition(self) -> tuple[Json, set[str]]:
+    """Returns the tokenizer.json of the backend, which reads bytes itself, and the pieces in it that no text has."""
+    definition = json.loads(self.backend.to_str())
+    model, never = definition["model"], set()
+    if model["type"] == "Unigram":
+      never = {piece for piece, _ in model["vocab"] if piece.endswith(_NEVER)}
+    if self.byte_ids is not None:
+      for row, piece in zip(self.byte_ids, _BYTES, strict=True):
+        never.remove(model["vocab"][row][0])
+        model["vocab"][row][0] = piece
+      model["byte_fallback"] = True
+    return definition, never
+
   def ids_and_places(self, texts: Sequence[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
     """Returns the ids of the pieces of each text, and where they begin and end in it."""
     rows = []

@@ -23,7 +23,7 @@ from bert_flow_tf.io import storage
 if TYPE_CHECKING:
   from bert_flow_tf.encoder.pooling import Array
 
-UNIFORM = "uniform"
+UNIFORM, IDF = "uniform", "idf"
 ALLOWED = "uniform, idf (= idf-0.75) or idf-ALPHA with 0 < ALPHA < 10"
 _ALPHA = 0.75
 _IDF = re.compile(r"idf(?:-([0-9](?:\.[0-9]{1,4})?))?", re.ASCII)

@@ -28,10 +28,11 @@ def test_a_flag_has_one_default():
   table, defaults = json.loads(run_python("-c", _FLAGS)), {}
   for command, of_command in table.items():
     for name, default in of_command.items():
-      fits_if_asked = command in ("score", "search", "dedupe") and name == "calibration"
+      fits_if_asked = command in ("score", "search", "dedupe", "distill") and name == "calibration"
       is_safe = (command, name) == ("dedupe", "model")  # which deletes records
       is_of_hits = (command, name) == ("search", "output_format")  # embed's is of vectors
-      has_other = fits_if_asked or is_safe or is_of_hits
+      is_of_table = (command, name) == ("distill", "normalize")  # which the calibration decides
+      has_other = fits_if_asked or is_safe or is_of_hits or is_of_table
       if (command != "siamese" or name not in {"task", *PUBLISHED}) and not has_other:
         defaults.setdefault(name, set()).add(default)
   assert {name: values for name, values in defaults.items() if len(values) > 1} == {}
