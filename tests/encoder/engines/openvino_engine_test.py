@@ -277,6 +277,19 @@ def test_int8():
   assert errors[0] > 1e-4 and max(errors) < 0.02
 
 
+def test_int8_has_no_range_of_the_whole_batch():
+  """A text alone and next to texts with larger values differ by far less than int8's error."""
+  model = make_model("bert", WIDE | {"initializer_range": 0.1})
+  for weight in model.weights:
+    if path_of_variable(weight).endswith("word_embeddings/embeddings"):
+      spike = 100 * (np.arange(128) == 7)
+      weight.assign(np.where(np.arange(VOCABULARY)[:, np.newaxis] == 0, spike, weight.numpy()))
+  text = 1 + np.arange(20, dtype=np.int32)
+  expected, engine = states_of(model, [text])[0][2], make_engine(model, "int8")
+  alone, together = (engine(batch, [2]).hidden_states[2][:1, :20] for batch in ([text], [text, np.zeros(40, np.int32)]))
+  assert relative_error(together, alone) < 0.2 * relative_error(alone, expected)
+
+
 @pytest.mark.parametrize("model_type", ["albert", "modernbert", "deberta-v2"])
 def test_int8_of_other_blocks(model_type):
   values = {"albert": {"embedding_size": 64}, "modernbert": {"local_attention": 16}}
