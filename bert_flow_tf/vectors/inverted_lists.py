@@ -17,6 +17,7 @@ from absl import logging
 
 from bert_flow_tf.errors import ConfigError, install_command, one_line
 from bert_flow_tf.io import openmp
+from bert_flow_tf.io.cpus import usable_cpus
 from bert_flow_tf.progress import Progress, counted
 from bert_flow_tf.vectors.unit_rows import (
   Neighbors,
@@ -68,6 +69,7 @@ def import_faiss() -> types.ModuleType:
   except ImportError as error:
     message = f"index={IVF}: needs FAISS, which cannot be imported ({error}): {install_command('search')}"
     raise ConfigError(message, argument="index") from error
+  faiss.omp_set_num_threads(min(faiss.omp_get_max_threads(), usable_cpus()))  # OpenMP knows no quota of a container
   return faiss
 
 
