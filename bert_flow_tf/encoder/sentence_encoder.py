@@ -229,7 +229,8 @@ class SentenceEncoder(TextEncoder):
       weights = self._weights
       if weights.engine is None:
         model = weights.model
-        weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, precision)
+        threads = tf.config.threading.get_intra_op_parallelism_threads() or None
+        weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, precision, threads)
       return
     if not self.is_static:
       self.bert.compute_in(precision, frozen)
