@@ -127,7 +127,7 @@ def load_fitted_encoder(
       mend = ""
       if settings.precision == "float32":
         mend = f", or give engine={TENSORFLOW}, which has the same embeddings in float32"
-      raise EncoderError(f"{where}: made with {error}{mend}", "engine") from error
+      raise EncoderError(f"{where}: made with {error}{mend}", "folder") from error
     if error.argument != "frequency_corpus" or "frequency_corpus" in given:
       raise
     mend = "restore this file, or load with frequency_corpus=FILE, a copy of it"  # the user did not name the file

@@ -44,7 +44,7 @@ from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.io.checks import is_integer
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.forks import check_not_forked
-from bert_flow_tf.io.lazy import load_tensorflow
+from bert_flow_tf.io.lazy import imported_tensorflow, load_tensorflow
 from bert_flow_tf.progress import Progress
 
 if TYPE_CHECKING:  # imported where they are used: OpenVINO needs no TensorFlow, few encoders TensorFlow Text or Keras
@@ -556,7 +556,10 @@ class SentenceEncoder(TextEncoder):
       return OpenVinoEngine(self.config, lambda path: variables[path].numpy(), self.has_pooler, self.precision)
     if weights.engine is None:
       model: Any = weights.model
-      weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision)
+      tensorflow, threads = imported_tensorflow(), None
+      if tensorflow is not None:
+        threads = tensorflow.config.threading.get_intra_op_parallelism_threads() or None
+      weights.engine = OpenVinoEngine(model.config, model.read, model.has_pooler, self.precision, threads)
     return weights.engine
 
   def batch_model(self, pooling: Pooling, max_seq_length: int) -> BatchModel | None:

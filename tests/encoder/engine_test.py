@@ -20,6 +20,7 @@ from bert_flow_tf.encoder.loading import load_encoder
 from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.errors import ConfigError, EncoderError
+from bert_flow_tf.io.cpus import usable_cpus
 from bert_flow_tf.vectors.model_of_vectors import load_model_of
 from bert_flow_tf.vectors.vector_folder import VectorFolder
 from tests.encoder import tiny
@@ -149,7 +150,7 @@ def test_a_model_remembers_its_engine(folder, tmp_path, monkeypatch):
     raise ConfigError("engine=openvino: needs OpenVINO", "engine")
 
   monkeypatch.setattr(loading, "check_openvino", missing)
-  with rejected(EncoderError, "engine", "needs OpenVINO, or give engine=tensorflow, which has the same embeddings"):
+  with rejected(EncoderError, "folder", "needs OpenVINO, or give engine=tensorflow, which has the same embeddings"):
     SentenceModel.load(tmp_path / "openvino")
   SentenceModel.load(tmp_path / "openvino", engine="tensorflow")
   with rejected(ConfigError, "engine", "needs OpenVINO$"):
@@ -248,6 +249,16 @@ def test_one_line_of_the_log_names_the_faster_engine(folder, caplog):
   by_tensorflow.encode(TEXTS)
   by_tensorflow.encode(TEXTS, "cls")
   assert caplog.text.count("engine=openvino") == 1
+
+
+@pytest.mark.parametrize(("given", "expected"), [(0, usable_cpus()), (1, 1)])
+def test_threads_are_those_that_tensorflow_is_given(folder, monkeypatch, given, expected):
+  """As a worker of Spark limits itself (examples/spark_embed.py)."""
+  monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: given)
+  encoder = SentenceEncoder.from_pretrained(folder, engine="openvino")
+  encoder.encode(TEXTS)
+  ((request, _),) = encoder._weights.engine._requests.values()
+  assert request.get_compiled_model().get_property("INFERENCE_NUM_THREADS") == expected
 
 
 def test_threads_that_embed_first_at_once_have_one_engine(folder, monkeypatch):

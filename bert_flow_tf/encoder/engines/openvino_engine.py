@@ -76,7 +76,12 @@ class OpenVinoEngine:
   """Encoder whose hidden states OpenVINO computes. Threads may share it; a fork may not use it."""
 
   def __init__(
-    self, config: EncoderConfig, read: Callable[[str], np.ndarray], has_pooler: bool, precision: str
+    self,
+    config: EncoderConfig,
+    read: Callable[[str], np.ndarray],
+    has_pooler: bool,
+    precision: str,
+    threads: int | None = None,
   ) -> None:
     """Makes an engine; its models are built when they are needed.
 
@@ -85,6 +90,7 @@ class OpenVinoEngine:
       read: returns the weight of a path, float32; called when a model is built, which keeps what it needs.
       has_pooler: whether there are weights of the pooled output.
       precision: number format of the products, "float32", "bfloat16", "float16" or "int8".
+      threads: number of threads that compute; None for the CPUs that the process may use.
 
     Raises:
       ConfigError: OpenVINO is not installed, or of another version.
@@ -97,6 +103,8 @@ class OpenVinoEngine:
     self._config, self._read, self._has_pooler = config, read, has_pooler
     self._is_int8 = precision == INT8
     self._settings = settings_of(precision)
+    if threads is not None:
+      self._settings["INFERENCE_NUM_THREADS"] = threads
     self._requests: dict[Any, Any] = {}
     self._arrays: dict[str, Any] = {}  # which the models need, too
     self._largest: dict[Any, dict[str, np.ndarray]] = {}
