@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-from typing import Any
 
 import numpy as np
 import tokenizers
@@ -105,8 +104,9 @@ def distill(
   if normalize is None:
     normalize = spec is not None or divides_by_lengths(encoder)
   with owned(path, "folder"):
-    weights = {"token_weights": token_weights, "frequency_corpus": frequency_corpus}
-    model = SentenceModel(static_encoder(encoder, sentence_embedding_type, batch_size, show_progress, **weights))
+    weights = _weights_of_tokens(encoder, token_weights, frequency_corpus)
+    static = _static_encoder(encoder, weights, sentence_embedding_type, batch_size, show_progress)
+    model = SentenceModel(static)
     if texts is not None:
       model.fit(texts, spec.name, show_progress=show_progress)
     table = fold(model)._replace(normalizes=normalize)
@@ -156,7 +156,7 @@ def check_leading(spec: CalibrationSpec, dim: int, width: int) -> None:
     raise ConfigError(f"dim={dim}: expected 1 to {width}, the directions of {spec.name}", "dim")
 
 
-def _weights_of_tokens(encoder, token_weights=None, frequency_corpus=None):
+def _weights_of_tokens(encoder, token_weights, frequency_corpus):
   """Returns the weights of an encoder's tokens: those that it was loaded with, else of a `token_weights`."""
   given = {"token_weights": token_weights, "frequency_corpus": frequency_corpus}
   if encoder.is_static or encoder.token_weights is not None:
@@ -171,18 +171,8 @@ def _weights_of_tokens(encoder, token_weights=None, frequency_corpus=None):
   return weights or TokenWeights(name, np.ones(encoder.tokenizer.vocab_size))
 
 
-def static_encoder(
-  encoder: SentenceEncoder,
-  pooling: str | None = None,
-  batch_size: int = 64,
-  show_progress: bool | None = None,
-  **weights: Any,
-) -> SentenceEncoder:
-  """Returns a static encoder, which does not divide by lengths, of the vectors of an encoder's tokens.
-
-  `weights`: token_weights and frequency_corpus of `distill`.
-  """
-  of_tokens = _weights_of_tokens(encoder, **weights)
+def _static_encoder(encoder, weights, pooling, batch_size, show_progress):
+  """Returns a static encoder, which does not divide by lengths, of the vectors of an encoder's tokens."""
   content, ids = text_tokenizer(encoder.tokenizer, spaced=not encoder.is_static)
   max_seq_length = STATIC_MAX_SEQ_LENGTH
   if encoder.is_static:
@@ -195,12 +185,12 @@ def static_encoder(
   table = np.zeros(len(ids) + 1, np.float32)
   is_known = ids != encoder.tokenizer.unknown_id
   rows[:-1][is_known] = vectors[is_known]
-  table[:-1][is_known] = of_tokens.table[ids[is_known]]
+  table[:-1][is_known] = weights.table[ids[is_known]]
   backend = tokenizers.Tokenizer.from_str(json.dumps(content))
   tokenizer = StaticTokenizer(encoder.folder / TOKENIZER_JSON, backend, reads_as_model2vec=False)
   model = LoadedModel(StaticModel(rows, normalizes=False), encoder.name, EncoderFiles(encoder.folder))
   model = dataclasses.replace(model, declared=Declared(WORD_ROWS, max_seq_length))
-  return SentenceEncoder(model, tokenizer, TokenWeights(of_tokens.name, table))
+  return SentenceEncoder(model, tokenizer, TokenWeights(weights.name, table))
 
 
 def _embed_tokens(encoder, ids, pooling, batch_size, show_progress):
