@@ -41,6 +41,7 @@ NOT_RUN = (
     "minutes; tests/benchmarks/ runs the parts",
   ),
   ("docs/benchmarks.md", r"million\.txt|index vectors|--vectors=vectors", "a million sentences"),
+  ("docs/static.md", "static_tables", "minutes; tests/tools/static_tables_test.py has its parts"),
   ("docs/static.md", "static:minishlab", "needs a download; tests/encoder/other/static_model_test.py writes folders"),
   ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
   ("docs/tables.md", "saved_model:", "as above"),
