@@ -144,8 +144,8 @@ class EncoderSettings(Settings):
   )
   engine: str = setting(
     TENSORFLOW,
-    "Program that computes a transformer: tensorflow, or openvino, which is faster on CPUs and has the same embeddings "
-    "in float32 (pip install 'bert-flow-tf[openvino]').",
+    "Program that computes a transformer: tensorflow, or openvino, which was faster on the CPU that was measured "
+    "(docs/benchmarks.md) and has the same embeddings in float32 (pip install 'bert-flow-tf[openvino]').",
     part=LOADING,
     choices=ENGINES,
     role=Role.COVERED,  # the identity's `precision` covers it: it decides rounding alone

@@ -112,6 +112,15 @@ def test_identity_and_cache(folder, tmp_path):
   assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_cache_tells_where_float32_is_computed_in_place_of_bfloat16(folder, monkeypatch):
+  keys = set()
+  for abilities in (["FP32", "BF16"], ["FP32"]):
+    core = type("Core", (), {"get_property": lambda *names, found=abilities: found})()
+    monkeypatch.setattr(openvino_engine, "process_core", lambda core=core: core)
+    keys.add(SentenceEncoder.from_pretrained(folder, engine="openvino", precision="bfloat16").fingerprint([]))
+  assert len(keys) == 2
+
+
 def test_an_identity_of_0_2_has_no_engine(folder):
   identity = SentenceEncoder.from_pretrained(folder, precision="bfloat16").identity()
   values = identity.to_dict()
