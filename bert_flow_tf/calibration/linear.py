@@ -252,10 +252,11 @@ class LinearCalibration(Calibration, methods=tuple(METHODS)):
     dtype = np.float32 if features.lite else np.float64
     exact_shift, matrix = self.affine()
     shift = exact_shift.astype(dtype)
-    centered = tf.cast(features.embedding, dtype) - shift
-    # The digits of the shift that float32 lacks. TensorFlow would round a second difference with the first.
-    rest = (exact_shift - shift) @ matrix
-    return tf.cast(centered @ matrix.astype(dtype) - rest.astype(dtype), tf.float32)
+    outputs = (tf.cast(features.embedding, dtype) - shift) @ matrix.astype(dtype)
+    if features.lite:
+      # The digits of the shift that float32 lacks. TensorFlow would round a second difference with the first.
+      outputs -= ((exact_shift - shift) @ matrix).astype(dtype)
+    return tf.cast(outputs, tf.float32)
 
   def check_fitted(self) -> None:
     """See the base class."""

@@ -1,6 +1,6 @@
 """Word pieces of many texts at once, between [CLS] and [SEP]."""
 
-import itertools
+import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,7 +41,8 @@ class WordPieces:
 
   def __init__(self, reader: PieceReader, cls_id: int, sep_id: int) -> None:
     self._reader, self._cls_id, self._sep_id = reader, cls_id, sep_id
-    self._known: dict[str, list[int]] = {}
+    # {word: its ids}, as bytes of int32: joined in half the time of lists.
+    self._known: dict[str, bytes] = {}
     self._size = 0
 
   def __call__(self, texts: Sequence[str], max_pieces: int) -> tuple[list[np.ndarray], int]:
@@ -51,9 +52,10 @@ class WordPieces:
     for mark in _MARKS:
       joined = joined.replace(mark, f" {mark} ")
     words = joined.split(" ")
-    find = self._ids_of(words).__getitem__
-    numbers = itertools.chain([_CLS], itertools.chain.from_iterable(map(find, words)), [_SEP])
-    ids = np.fromiter(numbers, np.int32)
+    words.append(_END)
+    ids = np.frombuffer(b"".join(map(self._ids_of(words).__getitem__, words)), np.int32)
+    # The last [CLS] begins no text.
+    ids = np.concatenate([[np.int32(_CLS)], ids[:-1]])
     ends = np.flatnonzero(ids == _SEP) + 1
     lengths = np.diff(ends, prepend=0)
     pieces = len(ids)
@@ -72,9 +74,14 @@ class WordPieces:
     known = self._known
     if not known or self._size > _CHARACTERS:
       # A new dict, because another thread may still read the old dict.
-      self._known = known = {_END: [_SEP, _CLS]}
+      self._known = known = {_END: _bytes([_SEP, _CLS])}
       self._size = 0
     missing = list(set(words).difference(known))
-    known.update(zip(missing, self._reader.ids(missing), strict=True))
+    known.update(zip(missing, map(_bytes, self._reader.ids(missing)), strict=True))
     self._size += sum(map(len, missing))
     return known
+
+
+def _bytes(ids):
+  """Returns ids as bytes of int32."""
+  return array.array("i", ids).tobytes()
