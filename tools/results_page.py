@@ -43,7 +43,7 @@ This page was written by `bert-flow table` from computed numbers; do not edit it
 encoder were computed with this repository, rows below *published* are the paper's (Li et al., EMNLP 2020;
 `bert_flow_tf/tables/paper_tables.json` names the source of each number). Scores of other encoders are not comparable
 with BERT's. The command below a table computes it again. Sentences are cut at 64 tokens unless it has another
-`--max_seq_length`.
+`--max_seq_length`. Other programs give [other numbers](conventions.md#where-other-programs-give-other-numbers).
 
 **Bold** is the best of an encoder's rows in a column: the highest score, in Isotropy's second and third columns the
 nearest to 0. Published rows do not take part. Table 1, edit distances and Gains have no best.
