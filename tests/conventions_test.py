@@ -90,7 +90,7 @@ def test_empty_texts_have_an_embedding_of_their_own(mini, static):
     ("cat\x07dog", "catdog"),  # control character
     ("CAFÉ", "cafe"),
     ("我爱北京cat", "我 爱 北 京 cat"),
-    ("cat" * 34, "苹"),  # 102 letters
+    ("ß" * 101, "苹"),  # 101 letters; below, 60 letters of 120 bytes
   ],
 )
 def test_blanks_and_scripts(mini, text, read_as):
@@ -99,6 +99,7 @@ def test_blanks_and_scripts(mini, text, read_as):
 
 def test_what_is_not_normalized(mini):
   assert not is_same(mini, "ﬁne", "fine") and not is_same(mini, "\uff21", "a")  # a ligature, a fullwidth letter
+  assert not is_same(mini, "ß" * 60, "苹")
 
 
 def test_whitening_divides_by_n_minus_1():
