@@ -2,7 +2,7 @@
 # Guess: BertTokenizer.from_preset of an uncased BERT's folder gives the tokens of transformers, for texts in Latin script.
 # Truth: accents stay (strip_accents is False; BERT's own rule takes them away with the capitals), so "café" is another
 #        word or [UNK]; a no-break space does not separate words; and compatibility letters are folded ("x²" to "x2", "™"
-#        to "tm", "…" to "..."), which BERT does not do. "[MASK]" in a text is text.
+#        to "tm", "…" to "..."), which BERT does not do.
 # Why it matters: embeddings by KerasHub of French, Spanish or web text differ from those of the same weights elsewhere.
 #        BertTokenizer(..., strip_accents=True) mends the first.
 # Versions: KerasHub 0.32.0, TensorFlow Text 2.21.1, Keras 3.15.1, TensorFlow 2.21.0, tokenizers 0.23.3. Seen on 2026-11-28.

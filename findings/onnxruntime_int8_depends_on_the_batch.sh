@@ -3,8 +3,7 @@
 # Truth: each product has one scale for all rows of its input; per_channel is for the weights alone. A row beside longer
 #        ones loses digits, up to all of them. Alone, or in another order of batches, it is another embedding. Keras's
 #        quantize("int8") has a scale per row: a row does not depend on its neighbors.
-# Why it matters: the same text twice is no exact duplicate, and scores change with the batch size; exports of
-#        sentence-transformers with "qint8" in their name are such files.
+# Why it matters: the same text twice is no exact duplicate, and scores change with the batch size.
 # Versions: ONNX Runtime 1.32.0, onnx 1.23.2, Keras 3.15.1, TensorFlow 2.21.0, NumPy 2.4.6, on a CPU. Seen on 2026-11-28.
 set -euo pipefail
 

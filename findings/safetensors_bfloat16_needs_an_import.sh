@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Guess: whether safetensors.numpy reads bfloat16 depends on its version, and load and load_file agree.
-# Truth: load_file and safe_open read it if anything in the process has imported ml_dtypes (TensorFlow, JAX and Keras do), and
-#        raise TypeError otherwise. load of the same bytes raises KeyError in any case.
+# Truth: load_file and safe_open read it if anything in the process has imported ml_dtypes (TensorFlow does), and raise
+#        TypeError otherwise. load of the same bytes raises KeyError in any case.
 # Why it matters: checkpoints of encoders are bfloat16 today; a script that reads them with NumPy works beside TensorFlow
 #        and fails alone. `import ml_dtypes` first.
 # Versions: safetensors 0.8.0, ml_dtypes 0.6.0, NumPy 2.4.6. Seen on 2026-11-28.

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # Guess: encode_special_tokens = True is part of a tokenizer: saved, copied and pickled with it.
 # Truth: no file holds it, and copy.deepcopy and pickle lose it: "[MASK]" in a text is then the special token again.
-#        transformers has a setting of its own, split_special_tokens, which tokenizer_config.json keeps and tokenizer.json
-#        does not.
-# Why it matters: in a worker process, a server or another language the same text "[SEP]" has other ids; who writes texts
-#        can change what the model reads.
+# Why it matters: in a worker process, or in a program that reads the folder, the same text has other ids, and another
+#        embedding. Set it after each of these.
 # Versions: tokenizers 0.23.3. Seen on 2026-11-28.
 set -euo pipefail
 

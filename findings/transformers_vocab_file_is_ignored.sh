@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guess: BertTokenizer(vocab_file=...) reads the file, as in all versions before, or rejects the argument.
+# Guess: BertTokenizer(vocab_file=...) reads the file, as its name says, or rejects the argument.
 # Truth: in transformers 5 the argument is called `vocab`; vocab_file is ignored in silence, and the tokenizer has the five
 #        special tokens alone: each word is [UNK], so that all texts of one length are equal. from_pretrained(folder) and
 #        a path as the first argument are right. BertTokenizerFast is the same class.
