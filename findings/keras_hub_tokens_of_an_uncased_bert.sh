@@ -5,14 +5,15 @@
 #        to "tm", "…" to "..."), which BERT does not do.
 # Why it matters: embeddings by KerasHub of French, Spanish or web text differ from those of the same weights elsewhere.
 #        BertTokenizer(..., strip_accents=True) mends the first.
-# Versions: KerasHub 0.32.0, TensorFlow Text 2.21.1, Keras 3.15.1, TensorFlow 2.21.0, tokenizers 0.23.3. Seen on 2026-11-28.
+# Versions: KerasHub 0.32.0, TensorFlow Text 2.21.1, Keras 3.15.1, TensorFlow 2.21.0, tokenizers 0.23.3, safetensors 0.8.0.
+#           Seen on 2026-11-28.
 set -euo pipefail
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check keras-hub==0.32.0 tensorflow-text==2.21.1 keras==3.15.1 tensorflow==2.21.0 tokenizers==0.23.3
+venv/bin/pip install --quiet --disable-pip-version-check keras-hub==0.32.0 tensorflow-text==2.21.1 keras==3.15.1 tensorflow==2.21.0 tokenizers==0.23.3 safetensors==0.8.0
 
 venv/bin/python 2> log.txt > seen.txt << 'END' || { cat log.txt >&2; exit 1; }
 import json
