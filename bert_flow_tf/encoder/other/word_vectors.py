@@ -120,13 +120,15 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
   digest = hashlib.sha256()
   rows: dict[bytes, int] = {}
   numbers = bytearray()
-  dim = 0
+  dim = count = 0
+  expected = None  # number of words, by the first line
   for number, line in _lines(path, digest, show):
     if number == 1 and _HEADER.fullmatch(line):
-      dim = int(line.split()[1])
+      expected, dim = map(int, line.split())
       continue
     if dim and not line:
       continue
+    count += 1
     # Most lines of a large file are not wanted, so their numbers are not parsed.
     if dim and line.count(b" ") >= dim and wanted is not None and line.partition(b" ")[0] not in wanted:
       continue
@@ -145,8 +147,11 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
     if word not in rows:
       rows[word] = len(rows)
       numbers += vector.tobytes()
-  if not dim:
+  if not count:
     raise EncoderError(f"{path}: no word vectors, expected lines of a word and its numbers; copy the whole file")
+  if expected not in (None, count):
+    message = "%s: its first line tells of %d words, and the file has %d; copy the whole file, or correct the line"
+    logging.warning(message, path, expected, count)
   return rows, np.frombuffer(numbers, np.float32).reshape(-1, dim), digest.hexdigest()
 
 

@@ -84,6 +84,7 @@ def test_variants_of_the_format(tmp_path, content, words):
     (GLOVE.replace("\n", "\r"), "line 1: a carriage return"),
     (b"3 4\nthe \x00\x01\x02\ncat ", "line 2"),
     ("", "vectors.txt: "),
+    ("8 3\n", "vectors.txt: no word vectors"),
     ("\n\n", "line 1"),
     (b"PK\x03\x04zip", "line 1"),
     (gzip.compress(GLOVE.encode(), mtime=0), "line 1"),
@@ -94,6 +95,15 @@ def test_malformed_files(tmp_path, content, expected, wanted):
   with pytest.raises(EncoderError, match=expected) as error:
     _read(tmp_path, content, wanted)
   assert "vectors.txt" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("wanted", [None, {"cat"}])
+def test_a_file_of_fewer_words_than_its_first_line_tells_of(tmp_path, caplog, wanted):
+  with caplog.at_level("WARNING", logger="absl"):
+    _read(tmp_path, f"8 3\n{GLOVE}\n", wanted)
+    assert not caplog.records
+    assert _read(tmp_path, f"9 3\n{GLOVE}", wanted).vectors.any()
+  assert len(caplog.records) == 1 and "vectors.txt: its first line tells of 9 words, and the file has 8" in caplog.text
 
 
 def test_files_that_cannot_be_read(tmp_path):
