@@ -84,7 +84,10 @@ class ShardPlan:
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-  """Returns the paths of the files that match globs, in the order of the globs, each file once."""
+  """Returns the paths of the files that match globs, in the order of the globs, each file once.
+
+  Files of 0 bytes, as other engines write for parts without rows, are left out, unless all are.
+  """
   if not patterns:
     raise ConfigError("input: missing; expected a file, as in --input=FILE or FILE alone", argument="input")
   paths: dict[str, None] = {}
@@ -93,7 +96,7 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
     if not matches:
       raise ConfigError(f"input={pattern}: {_no_input(pattern)}", argument="input")
     paths.update(dict.fromkeys(matches))
-  return list(paths)
+  return [path for path in paths if storage.stat(path) is None or storage.stat(path)[0]] or list(paths)
 
 
 def _no_input(pattern: str) -> str:

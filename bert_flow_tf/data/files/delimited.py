@@ -79,6 +79,9 @@ class ColumnReader(Reader[Record]):
     except TextError as error:
       raise DataError(f"{self.path}, line 1: expected the names of columns: {error}") from error
     self.names = names
+    if first is None:  # a part without rows has no header either
+      self._places = []
+      return
     self._places = [self._place(name, self.names) for name in self._columns]
     self.width, self.start, self.first = len(self.names), self.start + size, 2
 

@@ -39,7 +39,6 @@ from bert_flow_tf.data.files.input_format import (
 from bert_flow_tf.data.files.json_lines import keys_of
 from bert_flow_tf.data.files.source import COMMA_HINT, FileSource, has_name
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io import storage
 from bert_flow_tf.progress import counted
 
 # Names of columns of ids: BEIR's files have _id.
@@ -139,7 +138,7 @@ def corpus_format(
     hint: end of an error that says how another column is named.
     prefix: see `find_format`.
   """
-  first, *others = _empty_last(paths)
+  first, *others = _begun_with_text(paths)
   is_named = any(name is not None and not is_column_number(name) for name in (column, id_column))
   if is_named and header is not False and kind == TSV:
     check_no_json_lines(first, _first_row(first, kind, max_bytes), prefix)
@@ -162,9 +161,13 @@ def corpus_format(
   return dataclasses.replace(found, id_column=id_column, header=has_header, empty=empty, max_bytes=max_bytes)
 
 
-def _empty_last(paths):
-  """Returns the paths, those of empty files last: Spark may write an empty first file."""
-  return sorted(paths, key=lambda path: not (storage.stat(path) or (0,))[0])
+def _begun_with_text(paths):
+  """Returns the paths, empty files before the first other one last: Spark may write an empty first file, also packed."""
+  for number, path in enumerate(paths):
+    with FileSource(path) as source:
+      if source.head:
+        return [*paths[number:], *paths[:number]]
+  return list(paths)
 
 
 def _first_row(path, kind, max_bytes):

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
-from bert_flow_tf.corpus.shard_plan import ShardReader, plan_shards
+from bert_flow_tf.corpus.shard_plan import ShardReader, find_inputs, plan_shards
 from bert_flow_tf.data.files.given_columns import sentence_format, warn_of_unused_ids
 from bert_flow_tf.data.files.rows import read_pairs, read_records, read_sentences
 from bert_flow_tf.data.files.source import lines
@@ -180,6 +180,27 @@ def test_all_files_of_json_lines_decide_the_columns(file, caplog):
   texts = file("", "part-0.txt"), file("A dog.\nRain.\n", "part-1.txt")
   assert search(*texts) == [("1", "A dog."), ("2", "Rain.")]
   assert f"{first}: no record has the key text" in caplog.text and f"{second}: no" not in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl", "jsonl.gz", "parquet"])
+@pytest.mark.parametrize("column", [None, "text"])
+def test_parts_without_a_byte_have_no_records(tmp_path, ending, column):
+  packed = gzip.compress if ending.endswith("gz") else bytes
+  if ending == "parquet":
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    pq.write_table(pa.table({"text": ["A dog.", "Rain."]}), tmp_path / "part-1.parquet")
+  else:
+    lines = b"text\nA dog.\nRain.\n" if "sv" in ending else b'{"text": "A dog."}\n{"text": "Rain."}\n'
+    (tmp_path / f"part-1.{ending}").write_bytes(packed(lines))
+  for number in (0, 2):
+    (tmp_path / f"part-{number}.{ending}").write_bytes(packed(b""))
+  paths = find_inputs([f"{tmp_path}/*"])
+  assert [text for _, text in search(*paths, column=column)] == ["A dog.", "Rain."]
+  assert [row.text for row in embed(*paths, column=column).records] == ["A dog.", "Rain."]
+  if ending != "parquet":
+    with rejected(DataError, None, match="part-0.*(is empty|no records); expected sentences"):
+      search(f"{tmp_path}/part-0.{ending}", column=column)
 
 
 def test_a_key_that_no_record_has_is_an_error_that_names_the_keys(file):
