@@ -38,13 +38,19 @@ class ParquetReader(Reader[tuple[object, ...]]):
         raise DataError(message + self.comma_hint)
 
   def _check_text(self) -> None:
-    """Raises a DataError if the sentence's column has dates, times, decimals or records."""
+    """Raises a DataError if the sentence's column has dates, times, decimals or records; another, durations or records."""
     import pyarrow as pa
 
-    for key in self._keys[: not self.any_type]:
-      kind = self._table.schema_arrow.field(key).type
-      if pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or pa.types.is_nested(kind):
-        raise DataError(f"{self.path}: column {key!r} has values of the type {str(kind)[:80]}, expected text")
+    if self.any_type:
+      return
+    for place, key in enumerate(self._keys):
+      kind, expected = self._table.schema_arrow.field(key).type, "text or numbers"
+      is_unread = pa.types.is_nested(kind) or pa.types.is_duration(kind)
+      if place == 0:  # the sentence
+        expected = "text"
+        is_unread = is_unread or pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
+      if is_unread:
+        raise DataError(f"{self.path}: column {key!r} has values of the type {str(kind)[:80]}, expected {expected}")
 
   @property
   def position(self) -> int:

@@ -473,6 +473,12 @@ def test_types_of_parquet(tmp_path):
     "coded": (pa.dictionary(pa.int8(), pa.string()), ["a", "b"], ["a", "b"]),
   }
   table = {"sentence1": ["A.", "B."], "sentence2": ["C.", "D."], "list": [["A."], ["B."]]}
+  others = {
+    "pair": pa.array([[1, 2], None], pa.list_(pa.float32(), 2)),
+    "record": pa.array([{"a": 1}, None]),
+    "duration": pa.array([1, None], pa.duration("s")),
+  }
+  table |= others
   for kind, cases in (("score", scores), ("id", ids)):
     for name, (of_type, values, _) in cases.items():
       table[f"{kind} {name}"] = pa.array(values, of_type)
@@ -487,6 +493,12 @@ def test_types_of_parquet(tmp_path):
     for read in (search, dedupe, embed):
       with pytest.raises(DataError, match=f"column '{name}' has values of the type .*, expected text"):
         read(path, column=name)
+  for name in ("list", *others):
+    calls = [functools.partial(fit, path, columns=["sentence1", "sentence2", name])]
+    calls += [functools.partial(read, path, column="sentence1", id_column=name) for read in (search, embed)]
+    for call in calls:
+      with pytest.raises(DataError, match=f"column '{name}' has values of the type .*, expected text or numbers"):
+        call()
 
 
 def test_a_column_that_is_given_twice_is_named(file):
