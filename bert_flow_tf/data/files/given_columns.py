@@ -162,7 +162,7 @@ def corpus_format(
 
 
 def _begun_with_text(paths):
-  """Returns the paths, empty files before the first other one last: Spark may write an empty first file, also packed."""
+  """Returns the paths, but empty files that come first last: Spark may write an empty first file."""
   for number, path in enumerate(paths):
     with FileSource(path) as source:
       if source.head:

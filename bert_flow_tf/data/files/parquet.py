@@ -38,7 +38,7 @@ class ParquetReader(Reader[tuple[object, ...]]):
         raise DataError(message + self.comma_hint)
 
   def _check_text(self) -> None:
-    """Raises a DataError if the sentence's column has dates, times, decimals or records; another, durations or records."""
+    """Raises a DataError if a column has lists, records or durations, or the sentence's dates, times or decimals."""
     import pyarrow as pa
 
     if self.any_type:
