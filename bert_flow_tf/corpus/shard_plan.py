@@ -96,7 +96,8 @@ def find_inputs(patterns: Sequence[str]) -> list[str]:
     if not matches:
       raise ConfigError(f"input={pattern}: {_no_input(pattern)}", argument="input")
     paths.update(dict.fromkeys(matches))
-  return [path for path in paths if storage.stat(path) is None or storage.stat(path)[0]] or list(paths)
+  stats = {path: storage.stat(path) or (1, 0.0) for path in paths}
+  return [path for path, (size, _) in stats.items() if size] or list(paths)
 
 
 def _no_input(pattern: str) -> str:
