@@ -24,7 +24,9 @@ import numpy as np
 from bert_flow_tf import SentenceModel, fit_calibration
 from bert_flow_tf.calibration.recipes import RECIPES
 from bert_flow_tf.data.beir import RetrievalTask, load_beir
+from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.data.tasks import load_task
+from bert_flow_tf.evaluation.bootstrap import bootstrap_mean_gain
 from bert_flow_tf.evaluation.metrics import normalized
 
 _FOLDER = pathlib.Path("exp/retrieval")
@@ -35,7 +37,6 @@ _RECIPES = ("recommended", "fast")
 _QUERIES, _SENTENCES, _FOREIGN = (64, 512), (512, 2000), 20_000
 _FEW_QUERIES, _FEW_SEEDS = (1, 3, 8, 16, 32, 64), range(5)
 _RANK_CONSTANT = 60  # of reciprocal rank fusion: Cormack, Clarke and Büttcher 2009
-_RESAMPLES = 1000
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -152,6 +153,17 @@ class Search:
     return np.where(before < 10, 100 / np.log2(before + 2), 0.0)
 
   @functools.cached_property
+  def _distinct_numbers(self) -> np.ndarray:
+    queries, documents = self.judgments
+    pairs = SentencePairs([self.queries[row] for row in queries], [self.documents[row] for row in documents], queries)
+    return pairs.distinct_numbers()
+
+  def gain(self, after: np.ndarray, before: np.ndarray) -> str:
+    """The mean gain of the judgments, with its 95 % interval; a pair that is judged in both orders is drawn once."""
+    gain = bootstrap_mean_gain(before, after, "ndcg@10", numbers=self._distinct_numbers)
+    return f"{gain.gain:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+
+  @functools.cached_property
   def _ranks_of_bm25(self) -> np.ndarray:
     return _reciprocal_ranks(self.bm25)
 
@@ -166,14 +178,6 @@ def _reciprocal_ranks(scores: np.ndarray) -> np.ndarray:
   reciprocal = 1 / (_RANK_CONSTANT + np.arange(1, scores.shape[1] + 1, dtype=np.float32))
   np.put_along_axis(ranks, np.argsort(-scores, axis=1, kind="stable"), reciprocal[np.newaxis], axis=1)
   return ranks
-
-
-def _gain(after: np.ndarray, before: np.ndarray) -> str:
-  """Returns the mean of a difference with the 95 % interval of a paired bootstrap."""
-  difference = after - before
-  drawn = np.random.default_rng(0).integers(0, len(difference), [_RESAMPLES, len(difference)])
-  low, high = np.percentile(difference[drawn].mean(axis=1), [2.5, 97.5])
-  return f"{difference.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def _sample(rows: np.ndarray, count: int, seed: int = 1) -> np.ndarray:
@@ -269,7 +273,7 @@ def print_intervals(name: str, embedded: Embedded, rows: dict[str, tuple[Embedde
     after = {"alone": search.ndcg(scores), "fused": search.ndcg(search.with_bm25(scores))}
     cells = []
     for kind, gains in after.items():
-      cells += [f"{gains.mean():.1f}", _gain(gains, before[kind]), _gain(gains, of_keyword)]
+      cells += [f"{gains.mean():.1f}", search.gain(gains, before[kind]), search.gain(gains, of_keyword)]
     _print_row(row, *cells)
 
 
@@ -283,7 +287,7 @@ def print_paraphrases(name: str, searches: dict[str, Embedded]) -> None:
     cells = []
     for each, embedded in searches.items():
       after = embedded.search.ndcg(embedded.calibrated(calibration, embedded.documents))
-      cells.append(f"{after.mean():.1f} ({_gain(after, plain[each])})")
+      cells.append(f"{after.mean():.1f} ({embedded.search.gain(after, plain[each])})")
     _print_row(calibration, *cells)
 
 

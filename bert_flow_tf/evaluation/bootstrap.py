@@ -97,12 +97,27 @@ def bootstrap_gain(
 
 
 def bootstrap_mean_gain(
-  before: np.ndarray, after: np.ndarray, metric: str, n_boot: int = 1000, seed: int = 0, level: float = 0.95
+  before: np.ndarray,
+  after: np.ndarray,
+  metric: str,
+  n_boot: int = 1000,
+  seed: int = 0,
+  level: float = 0.95,
+  numbers: Sequence[int] | np.ndarray = (),
 ) -> Gain:
-  """Returns the gain of the mean of a measure [n] of queries over another's, with its interval as `bootstrap_gain`."""
+  """Returns the gain of the mean of a measure [n] of queries over another's, with its interval as `bootstrap_gain`.
+
+  Queries with the same of `numbers` [n] are drawn together; without numbers all queries are distinct.
+  """
   differences = np.asarray(after, np.float64) - np.asarray(before, np.float64)
+  if not len(numbers):
+    numbers = np.arange(len(differences))
+  places, sizes = np.unique(numbers, return_inverse=True, return_counts=True)[1:]
+  sums = np.bincount(places, differences)
   rng = np.random.default_rng(seed)
-  parts = [differences[draws].mean(axis=1) for draws in _resamples(np.arange(len(differences)), n_boot, rng)]
+  parts = []
+  for draws in _resamples(np.arange(len(sums)), n_boot, rng):
+    parts.append(sums[draws].sum(axis=1) / sizes[draws].sum(axis=1))
   low, high = np.quantile(np.concatenate(parts), [(1 - level) / 2, (1 + level) / 2])
   return Gain(float(differences.mean()), float(low), float(high), level, len(differences), metric=metric)
 

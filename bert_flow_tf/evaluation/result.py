@@ -92,19 +92,25 @@ def retrieval_result(task: RetrievalTask, scored: Mapping[str, RetrievalScores])
   numbers = {method: {**scores.mean, **about} for method, scores in scored.items()}
   controls = {BM25: numbers.pop(BM25)} if BM25 in numbers else {}
   values = {method: scores.values[NDCG] for method, scores in scored.items()}
+  # Queries of the same text are drawn together, as pairs of the same sentences are.
+  rows: dict[str, int] = {}
+  repeats = [rows.setdefault(task.queries[query], row) for row, query in enumerate(task.qrels)]
   first = next(iter(numbers))
   baselines = {}
   for method in numbers:
     is_both = method.endswith(WITH_BM25) and method != f"{first}{WITH_BM25}"
     baselines[method] = f"{first}{WITH_BM25}" if is_both else first
-  gains = {method: _mean_gain(values, baseline, method) for method, baseline in baselines.items() if method != first}
-  over_match = {method: _mean_gain(values, BM25, method) for method in numbers if controls}
+  gains = {}
+  for method, baseline in baselines.items():
+    if method != first:
+      gains[method] = _mean_gain(values, baseline, method, repeats)
+  over_match = {method: _mean_gain(values, BM25, method, repeats) for method in numbers if controls}
   by_split = [{split: of_split} if of_split else {} for of_split in (gains, over_match, controls)]
   return TaskResult(task.spec, task.source, {split: numbers}, *by_split)
 
 
-def _mean_gain(values, baseline, method):
-  gain = bootstrap_mean_gain(values[baseline], values[method], NDCG)
+def _mean_gain(values, baseline, method, numbers):
+  gain = bootstrap_mean_gain(values[baseline], values[method], NDCG, numbers=numbers)
   return {**dataclasses.asdict(gain), "over": baseline}
 
 

@@ -54,7 +54,7 @@ TERMS = {
   "STS-12 to STS-16": "mean over the subsets, weighted by their numbers of pairs, as in the paper",
   "AUC x 100": "area under the ROC curve of the cosines, for two labels",
   "±": "standard deviation over the seeds of the flow",
-  "[low, high]": "95 % interval of a paired bootstrap over the pairs, of the mean over the seeds",
+  "[low, high]": "95 % interval of a paired bootstrap over the distinct pairs, of the mean over the seeds",
   "▲, ▼": "in Gains: the interval is wholly above, below 0; in Beyond and Transfer ▼: lower than without calibration",
   "(paper x, y)": "the paper's score, and ours minus the paper's, if the encoder is the paper's",
   "seen": "the encoder's training text had sentences of this set, without scores",

@@ -1,14 +1,17 @@
 """data/pairs.py."""
 
 import hashlib
+import re
+from collections import Counter
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_flow_tf.data.pairs import SentencePairs, Subset, check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.data.tasks import STS_TASKS, load_task
 from bert_flow_tf.errors import DataError
-from tests.testing import rejected
+from tests.testing import REPO, rejected, shared
 
 
 def _pairs(first, scores):
@@ -187,3 +190,58 @@ def test_sentences_and_unequal_sides():
   assert sentences_or_pairs(("a", "b")) == check_sentences(np.array(["a", "b"])) == ["a", "b"]
   with rejected(DataError, "sentences"):
     sentences_or_pairs((["a"], ["b", "c"]))
+
+
+def _unordered(pairs):
+  return [frozenset(pair) for pair in zip(pairs.sentences_a, pairs.sentences_b, strict=True)]
+
+
+def test_counts_of_repeated_pairs_in_the_page_are_those_of_the_data():
+  """The table, and the numbers of the list below it, in docs/data.md."""
+  folder = shared("data")
+  page = (REPO / "docs/data.md").read_text(encoding="utf-8").partition("## Pairs that repeat")[2].partition("\n## ")[0]
+  tasks = {name: load_task(name, folder) for name in (*STS_TASKS, "MRPC", "QNLI")}
+  counted = {}
+  for name, task in tasks.items():
+    for split, pairs in task.splits.items():
+      keys = _unordered(pairs)
+      parts = {f"{name} {split}": keys}
+      for subset in pairs.subsets:
+        parts[f"{name} {split}, {subset.name}"] = keys[subset.start : subset.stop]
+      for part, of_part in parts.items():
+        counted[part] = (len(of_part), len(set(of_part)), sum(len(key) == 1 for key in of_part))
+      assert len(set(keys)) == len(set(pairs.distinct_numbers().tolist()))
+  cells = [line.strip("| ").split(" | ") for line in page.splitlines() if re.match(r"\| [A-Z]", line)]
+  listed = {name: tuple(int(count.replace(",", "")) for count in counts) for name, *counts in cells}
+  assert listed == {name: counted[name] for name in listed}
+  # Splits and subsets that are not listed do not repeat; QNLI's test split has no labels.
+  for name in counted.keys() - listed.keys() - {"QNLI test"}:
+    assert ", " in name and counted[name][0] == counted[name][1], name
+
+  europarl = _unordered(tasks["STS-12"].split("test"))
+  (rows,) = [part for part in tasks["STS-12"].split("test").subsets if part.name == "SMTeuroparl"]
+  counts = Counter(europarl[rows.start : rows.stop])
+  of_equal = [count for key, count in counts.items() if len(key) == 1]
+  numbers = [sum(counts.values()) - len(counts), sum(of_equal) - len(of_equal)]
+  train, dev, test = (tasks["SICK-R"].split(split) for split in ("train", "dev", "test"))
+  repeats = []
+  for split in (train, test):
+    in_order = set(zip(split.sentences_a, split.sentences_b, strict=True))
+    repeats += [len(split) - len(set(_unordered(split))), len(split) - len(in_order)]
+  gold = {}
+  other_gold = 0
+  for key, score in zip(_unordered(test), test.scores, strict=True):
+    other_gold += gold.setdefault(key, score) != score
+  assert repeats[3] == 0  # no test pair repeats in the same order
+  numbers += [*repeats[:3], other_gold, len(test)]
+  seen = {}
+  for split in (train, dev):
+    for key, score in zip(_unordered(split), split.scores, strict=True):
+      seen.setdefault(key, set()).add(score)
+  again = [(key, score) for key, score in zip(_unordered(test), test.scores, strict=True) if key in seen]
+  numbers += [len(again), sum(score not in seen[key] for key, score in again)]
+  train, dev, test = map(_unordered, (tasks["STS-B"].split(split) for split in ("train", "dev", "test")))
+  numbers += [len(test), sum(key in {*train, *dev} for key in test)]
+  sentences = " ".join(page[page.index("\n- ") :].split())
+  found = re.findall(r"(?<![\w-])\d[\d,]*\b", sentences.replace("cosine is 1 ", ""))
+  assert [int(number.replace(",", "")) for number in found] == numbers

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from bert_flow_tf.data.pairs import SentencePairs
 from bert_flow_tf.evaluation import bootstrap
-from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
+from bert_flow_tf.evaluation.bootstrap import bootstrap_gain, bootstrap_mean_gain
 from bert_flow_tf.evaluation.metrics import score_pairs
 
 
@@ -90,6 +90,18 @@ def test_repeated_pairs_are_drawn_together():
     gains.append(spearman(after[rows], gold[rows]) - spearman(before[rows], gold[rows]))
   assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gains, [2.5, 97.5])), abs=1e-9)
   assert found.pairs == 40 and found.gain == once.gain
+
+
+def test_repeated_queries_are_drawn_together():
+  before, after = np.random.default_rng(1).random([2, 50])
+  numbers = np.concatenate([np.arange(30), np.full(15, 7), np.arange(5)])
+  found = bootstrap_mean_gain(before, after, "map", n_boot=60, seed=2, numbers=numbers)
+  means = []
+  for draw in np.random.default_rng(2).integers(30, size=[60, 30]):
+    rows = [row for query in draw for row in np.flatnonzero(numbers == query)]
+    means.append(np.mean(after[rows] - before[rows]))
+  assert (found.low, found.high) == pytest.approx(tuple(np.percentile(means, [2.5, 97.5])), abs=1e-12)
+  assert found.pairs == 50 and found.gain == pytest.approx(np.mean(after - before))
 
 
 def test_pairs_of_the_same_sentences_in_either_order_repeat():

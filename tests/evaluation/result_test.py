@@ -1,14 +1,19 @@
 """evaluation/result.py: gains over the encoder alone and over the string match, by NumPy and SciPy."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from bert_flow_tf import SentenceModel, load_task
+from bert_flow_tf.data.beir import load_beir
 from bert_flow_tf.evaluation.controls import task_controls
-from bert_flow_tf.evaluation.result import right_order, task_result
+from bert_flow_tf.evaluation.result import retrieval_result, right_order, task_result
+from bert_flow_tf.evaluation.retrieval import MEASURES, RetrievalScores
 from bert_flow_tf.evaluation.task_scores import scores_of_split
 from tests.report.records import BETTER, N, invented, result_of
+from tests.runs.small_runs import write_beir
 from tests.testing import shared
 
 
@@ -47,6 +52,29 @@ def test_gains_over_the_string_match(methods, compared):
   gain = gains[compared[0]]
   assert (gain["low"], gain["high"]) == pytest.approx(tuple(np.percentile(differences, [2.5, 97.5])))
   assert gain["over"] == "characters" and result.controls["test"]["characters"]["pairs"] == N
+
+
+def test_queries_of_the_same_text_are_drawn_together(tmp_path):
+  """Queries that stand ten times in a search, under other ids, have the intervals of the queries once."""
+  once = load_beir(write_beir(tmp_path))
+  queries, qrels = {}, {}
+  for turn in range(10):
+    for name, grades in once.qrels.items():
+      queries[f"{name} {turn}"], qrels[f"{name} {turn}"] = once.queries[name], grades
+  ten = dataclasses.replace(once, queries=queries, qrels=qrels)
+  values = np.random.default_rng(0).random([3, len(once.qrels)])
+  results = []
+  for task, times in ((once, 1), (ten, 10)):
+    scored = {}
+    for method, row in zip(("without_flow", "mean", "BM25"), values, strict=True):
+      scored[method] = RetrievalScores(list(task.qrels), dict.fromkeys(MEASURES, np.tile(row, times)))
+    results.append(retrieval_result(task, scored))
+  for gains, repeated in zip(*((each.gains, each.gains_over_match) for each in results), strict=True):
+    found, expected = repeated["test"]["mean"], gains["test"]["mean"]
+    assert [found[end] for end in ("gain", "low", "high")] == pytest.approx(
+      [expected[end] for end in ("gain", "low", "high")]
+    )
+    assert found["pairs"] == 10 * expected["pairs"]
 
 
 def test_the_order_of_two_pairs():

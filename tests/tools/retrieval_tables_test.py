@@ -45,10 +45,19 @@ def test_fusion_adds_reciprocal_ranks():
   np.testing.assert_allclose(fused, [[1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 62]], rtol=1e-6)
 
 
-def test_an_interval_holds_the_mean():
-  text = tables._gain(np.array([4.0, 2.0, 3.0]), np.array([1.0, 1.0, 1.0]))
-  gain, low, high = (float(part) for part in text.replace("[", "").replace("]", "").replace(",", "").split())
-  assert gain == pytest.approx(2.0) and 1.0 <= low < gain < high <= 3.0
+def test_pairs_that_are_judged_in_both_orders_are_drawn_together(tmp_path):
+  """The interval of 20 pairs is that of the 20 when each is judged in both orders, too."""
+  pairs = [(f"first {row}", f"second {row}") for row in range(20)]
+  intervals = []
+  for name, both in (("one", pairs), ("both", [*pairs, *(pair[::-1] for pair in pairs)])):
+    tables._write_folder(tmp_path / name, [text for pair in pairs for text in pair], both, False)
+    found = tables.Search(load_beir(tmp_path / name))
+    queries, _ = found.judgments
+    values = np.array([float(found.queries[query].split()[1]) for query in queries])
+    intervals.append(found.gain(values, np.zeros(len(values))))
+  draws = np.random.default_rng(0).integers(20, size=[1000, 20]).mean(axis=1)
+  low, high = np.percentile(draws, [2.5, 97.5])
+  assert intervals == [f"+9.5 [{low:+.1f}, {high:+.1f}]"] * 2
 
 
 def test_few_queries_are_the_mean_of_samples_by_seeds(tmp_path, capsys, monkeypatch):
