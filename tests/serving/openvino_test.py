@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_flow_tf import SentenceEncoder, SentenceModel, export_model
+from bert_flow_tf import SentenceEncoder, SentenceModel, distill, export_model
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving import served_file
 from bert_flow_tf.serving.metadata import summary
@@ -23,8 +23,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def models(folder):
+def models(folder, tmp_path_factory):
   """Returns {name: model}; keys that end in "unit" are exported with normalized embeddings."""
+  table = tmp_path_factory.mktemp("table") / "distilled"
+  distill(SentenceEncoder.from_pretrained(str(folder)), table)
   found = {
     "flow": fitted(folder, "flow"),
     "whitening unit": fitted(folder, "whitening-2", token_weights="idf", engine="openvino"),
@@ -34,6 +36,7 @@ def models(folder):
     "characters": fitted(folder, "soft-whitening+characters-8"),
     "characters alone unit": fitted(folder, "characters-8"),
     "static unit": fitted(f"static:{folder}", "soft-whitening", max_seq_length=None),
+    "table of model2vec": fitted(f"static:{table}", "soft-whitening", max_seq_length=None),
   }
   for name in OTHERS:
     try:
