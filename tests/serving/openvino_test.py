@@ -1,7 +1,9 @@
 """Exports to OpenVINO: answers of a process with openvino and tokenizers alone, files of a version, rejections."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
 from bert_flow_tf import SentenceEncoder, SentenceModel, distill, export_model
@@ -129,6 +131,19 @@ def test_a_tokenizer_that_tokenizers_does_not_have(folder, tmp_path, monkeypatch
   version = export_model(model, tmp_path, format="openvino")
   assert (version / "vocab.txt").exists() and not (version / "tokenizer.json").exists()
   assert "tokenizer.json" in json.dumps(json.loads((version / METADATA).read_text())["without"])
+
+
+def test_a_client_is_told_where_long_texts_are_cut(models, folders):
+  name = "table of model2vec"
+  without = json.loads((folders[name] / METADATA).read_text())["without"]
+  (limit,) = re.findall(r"the first (\d+) characters", " ".join(without))
+  text = "dog " * int(limit)
+  tokenizer, length = models[name].encoder.tokenizer, models[name].max_seq_length
+  (ids,) = tokenizer([text], length, warn=False)
+  for characters, is_same in ((int(limit), True), (int(limit) - 4, False)):
+    (cut,) = tokenizer([text[:characters]], length, warn=False)
+    assert np.array_equal(cut, ids) == is_same
+  assert "characters" not in (folders["static unit"] / METADATA).read_text()
 
 
 def test_what_cannot_be_exported(folder, tmp_path, monkeypatch):
