@@ -29,6 +29,8 @@ from bert_flow_tf.progress import counted
 _KIND = "model"
 # Key of a model's recipe beside the values of its identity in a file; it decides no embedding.
 RECIPE = "recipe"
+# Between precision and engine in a value that decides an embedding.
+_BY = " by "
 # Differences that an error names.
 _SHOWN = 3
 # Types of the JSON values that are no settings.
@@ -40,6 +42,16 @@ _FACTS = {
   "architecture": dict,
   "token_weights_sha256": str | None,
 }
+
+
+def other_engine(expected: Json, found: Json) -> str | None:
+  """Returns "engine=NAME", the expected engine, if two encoders' deciding values differ in nothing else; or None."""
+  precision, _, engine = str(expected.get("precision")).partition(_BY)
+  found_precision, _, found_engine = str(found.get("precision")).partition(_BY)
+  rest, found_rest = {**expected, "precision": None}, {**found, "precision": None}
+  if rest != found_rest or precision != found_precision or engine == found_engine:
+    return None
+  return f"engine={engine or TENSORFLOW}"
 
 
 class _Identity(abc.ABC):
@@ -79,11 +91,14 @@ class _Identity(abc.ABC):
       hint = f"; load the encoder with number_weight={values['number_weight']:g}"
     elif weights_differ and corpus:
       hint = f"; if frequency_corpus={corpus} has changed since, restore it or fit again"
+    remedy = self.remedy and f"{self.remedy}, or allow_other_encoder=True"
+    engine = other_engine(self.deciding(), other.deciding())
+    if engine is not None:
+      remedy = f"; give {engine}, or allow_other_encoder=True"
     # Another encoder differs in much, because its weights do.
     lines.sort(key=lambda line: not line.startswith("weights_sha256"))
     if len(lines) > _SHOWN:
       lines[_SHOWN:] = [f"and {counted(len(lines) - _SHOWN, 'other difference')}"]
-    remedy = self.remedy and f"{self.remedy}, or allow_other_encoder=True"
     raise EncoderError(f"{where}: fitted on {self}, got {other}: {'; '.join(lines)}{hint}{remedy}", argument)
 
 
@@ -123,7 +138,7 @@ class EncoderIdentity(_Identity):
       del values[keyword]
     settings = self.settings
     if settings.engine != TENSORFLOW and settings.precision != "float32":  # in which engines round alike
-      values["precision"] = f"{settings.precision} by {settings.engine}"
+      values["precision"] = f"{settings.precision}{_BY}{settings.engine}"
     return values
 
   @classmethod

@@ -101,6 +101,11 @@ class IdsFile(ServedCalibration):
     """Writes tokenizer.json, if it gives the tokens of some sentences; else the files of the vocabulary alone."""
     definition = self._encoder.tokenizer.definition(self.model.max_seq_length, sentences)
     files = self._encoder.tokenizer.files()
+    characters_per_token = self._encoder.tokenizer.characters_per_token
+    if characters_per_token is not None:
+      # As the tokenizer does, which counts two tokens that are no text.
+      limit = characters_per_token * (self.model.max_seq_length - 2)
+      self.without.append(f"the cut of long texts, as by model2vec: a client takes the first {limit} characters")
     if definition is not None:
       files = {TOKENIZER: definition.encode()}
     else:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bert_flow_tf.encoder.identity import EncoderIdentity
+from bert_flow_tf.encoder.identity import EncoderIdentity, other_engine
 from bert_flow_tf.errors import BertFlowError, EncoderError
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.settings import differences
@@ -62,8 +62,13 @@ def check_embedder(embedder: Json, model: "SentenceModel", where: str) -> None:
   """Raises an EncoderError if a model gives other embeddings than the values of an `Embedder.identity` at `where`."""
   # Documents may have been embedded with their prompt.
   values = {name: value for name, value in embedder.items() if name != "versions"}
-  different = differences(values, embedder_values(model))
-  if different and differences(values, embedder_values(model.for_documents())):
+  found = embedder_values(model)
+  different = differences(values, found)
+  if not different:
+    return
+  of_documents = embedder_values(model.for_documents())
+  if differences(values, of_documents):
     shown = "; ".join(different[:3])
-    message = f"{where}: embedded by another encoder or calibration than {model.name} ({shown}); take the same model"
+    remedy = other_engine(values, found) or other_engine(values, of_documents) or "the same model"
+    message = f"{where}: embedded by another encoder or calibration than {model.name} ({shown}); take {remedy}"
     raise EncoderError(message, argument="vectors")

@@ -137,6 +137,28 @@ def test_other_precisions_are_other_embeddings_of_each_engine(folder):
   )
   (line,) = identity.differences(other)
   assert line == "precision bfloat16, now bfloat16 by openvino"
+  with rejected(EncoderError, None, match="; give engine=tensorflow, or allow_other_encoder=True$"):
+    identity.check_same(other, "here")
+  with rejected(EncoderError, None, match="; give engine=openvino, or allow_other_encoder=True$"):
+    other.check_same(identity, "here")
+  # More than the engine differs.
+  with rejected(EncoderError, None, match="give the encoder and settings of the fit"):
+    dataclasses.replace(identity, weights_sha256="0").check_same(other, "here")
+  float32 = dataclasses.replace(identity, settings=dataclasses.replace(identity.settings, precision="float32"))
+  with rejected(EncoderError, None, match="give the encoder and settings of the fit"):
+    float32.check_same(other, "here")
+
+
+@pytest.mark.parametrize("engine, other", [("tensorflow", "openvino"), ("openvino", "tensorflow")])
+def test_an_error_names_the_engine_of_vectors(folder, tmp_path, engine, other):
+  (tmp_path / "a.txt").write_text("a dog\na cat b\n")
+  model = SentenceModel.from_pretrained(folder, engine=engine, precision="bfloat16", document_prompt="b ")
+  job = EmbeddingJob(JobSettings(input=(str(tmp_path / "a.txt"),), output_dir=str(tmp_path / "vectors")))
+  job.run(embedder_of(model))
+  vectors = VectorFolder.open(str(tmp_path / "vectors"))
+  assert load_model_of(vectors, engine=engine).encoder.engine == engine
+  with rejected(EncoderError, "vectors", match=f"; take engine={engine}$"):
+    load_model_of(vectors, engine=other)
 
 
 def test_a_model_remembers_its_engine(folder, tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bert_flow_tf import SentenceEncoder, export_model
+from bert_flow_tf import SentenceEncoder, distill, export_model
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving import onnx_file, settings
 from bert_flow_tf.serving.metadata import summary
@@ -31,6 +31,7 @@ def skip_without_packages():
 
 def test_answers_of_a_process_with_onnxruntime_and_tokenizers_alone(folder, tmp_path):
   skip_without_packages()
+  distill(SentenceEncoder.from_pretrained(str(folder)), tmp_path / "distilled")
   models = {
     "flow": fitted(folder, "flow"),
     "whitening unit": fitted(folder, "whitening-2", token_weights="idf"),
@@ -38,6 +39,7 @@ def test_answers_of_a_process_with_onnxruntime_and_tokenizers_alone(folder, tmp_
     "mix": fitted(folder, "mean", sentence_embedding_type="mix", engine="openvino", truncate_dim=8),
     "characters": fitted(folder, "soft-whitening+characters-8"),
     "static": fitted(f"static:{folder}", "soft-whitening", max_seq_length=None),
+    "table of model2vec": fitted(f"static:{tmp_path / 'distilled'}", "soft-whitening", max_seq_length=None),
   }
   if importlib.util.find_spec("openvino") is None:
     del models["mix"]

@@ -1,10 +1,12 @@
 """Exports to OpenVINO: answers of a process with openvino and tokenizers alone, files of a version, rejections."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
-from bert_flow_tf import SentenceEncoder, SentenceModel, export_model
+from bert_flow_tf import SentenceEncoder, SentenceModel, distill, export_model
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.serving import served_file
 from bert_flow_tf.serving.metadata import summary
@@ -23,8 +25,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def models(folder):
+def models(folder, tmp_path_factory):
   """Returns {name: model}; keys that end in "unit" are exported with normalized embeddings."""
+  table = tmp_path_factory.mktemp("table") / "distilled"
+  distill(SentenceEncoder.from_pretrained(str(folder)), table)
   found = {
     "flow": fitted(folder, "flow"),
     "whitening unit": fitted(folder, "whitening-2", token_weights="idf", engine="openvino"),
@@ -34,6 +38,7 @@ def models(folder):
     "characters": fitted(folder, "soft-whitening+characters-8"),
     "characters alone unit": fitted(folder, "characters-8"),
     "static unit": fitted(f"static:{folder}", "soft-whitening", max_seq_length=None),
+    "table of model2vec": fitted(f"static:{table}", "soft-whitening", max_seq_length=None),
   }
   for name in OTHERS:
     try:
@@ -126,6 +131,19 @@ def test_a_tokenizer_that_tokenizers_does_not_have(folder, tmp_path, monkeypatch
   version = export_model(model, tmp_path, format="openvino")
   assert (version / "vocab.txt").exists() and not (version / "tokenizer.json").exists()
   assert "tokenizer.json" in json.dumps(json.loads((version / METADATA).read_text())["without"])
+
+
+def test_a_client_is_told_where_long_texts_are_cut(models, folders):
+  name = "table of model2vec"
+  without = json.loads((folders[name] / METADATA).read_text())["without"]
+  (limit,) = re.findall(r"the first (\d+) characters", " ".join(without))
+  text = "dog " * int(limit)
+  tokenizer, length = models[name].encoder.tokenizer, models[name].max_seq_length
+  (ids,) = tokenizer([text], length, warn=False)
+  for characters, is_same in ((int(limit), True), (int(limit) - 4, False)):
+    (cut,) = tokenizer([text[:characters]], length, warn=False)
+    assert np.array_equal(cut, ids) == is_same
+  assert "characters" not in (folders["static unit"] / METADATA).read_text()
 
 
 def test_what_cannot_be_exported(folder, tmp_path, monkeypatch):

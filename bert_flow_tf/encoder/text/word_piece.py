@@ -282,8 +282,9 @@ class SentenceTokenizer:
     backend = tokenizers.Tokenizer.from_str(self.reader.backend.to_str())
     first, last = (self.specials[name] for name in ("cls_token", "sep_token"))
     backend.post_processor = tokenizers.processors.TemplateProcessing(
-      single=f"{first}:0 $A:0 {last}:0",
-      pair=f"{first}:0 $A:0 {last}:0 $B:1 {last}:1",
+      # Lists, as a string would be split at the spaces of a special token.
+      single=[f"{first}:0", "$A:0", f"{last}:0"],
+      pair=[f"{first}:0", "$A:0", f"{last}:0", "$B:1", f"{last}:1"],
       special_tokens=[(first, self.special_ids[0]), (last, self.special_ids[1])],
     )
     backend.enable_truncation(max_seq_length)
