@@ -1,6 +1,5 @@
 """The flow's layers as bijectors of TensorFlow Probability; functions that take them do not retrace for a new one."""
 
-import numpy.typing as npt
 import tensorflow as tf
 from tensorflow_probability import bijectors as tfb
 
@@ -8,10 +7,7 @@ from bert_flow_tf.flow.keras import Layer, variables_of
 
 
 class LayerBijector(tfb.AutoCompositeTensorBijector):
-  """Bijector of a `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`.
-
-  It always computes by the current weights.
-  """
+  """Bijector of a `FlowLayer`, z = layer(u); dropout as in `FlowLayer.make_bijector`."""
 
   def __init__(
     self, layer: Layer, dropout_seed: tf.Tensor | None = None, weights: list[tf.Variable] | None = None
@@ -33,24 +29,6 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
   # TFP shares cached results between equal bijectors: bijectors on different weights must not be equal.
   __eq__ = object.__eq__
   __hash__ = object.__hash__
-
-  # TFP keeps results by the tensor that it got, and not all of them equally long: after a change of the weights it
-  # would join new latents with the old log-determinant. A copy of the tensor is new to it.
-  def forward(self, x: npt.ArrayLike | tf.Tensor, name: str = "forward", **kwargs: object) -> tf.Tensor:
-    """u [..., dim] -> z [..., dim]."""
-    return super().forward(_copied(x), name, **kwargs)
-
-  def inverse(self, y: npt.ArrayLike | tf.Tensor, name: str = "inverse", **kwargs: object) -> tf.Tensor:
-    """z [..., dim] -> u [..., dim]."""
-    return super().inverse(_copied(y), name, **kwargs)
-
-  def forward_log_det_jacobian(self, x: npt.ArrayLike | tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
-    """u [..., dim] -> log|det dz/du|; further arguments as of `tfb.Bijector`."""
-    return super().forward_log_det_jacobian(_copied(x), *args, **kwargs)
-
-  def inverse_log_det_jacobian(self, y: npt.ArrayLike | tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
-    """z [..., dim] -> -log|det dz/du| at u(z); further arguments as of `tfb.Bijector`."""
-    return super().inverse_log_det_jacobian(_copied(y), *args, **kwargs)
 
   def _forward(self, u):
     return self._forward_and_log_det(u)[0]
@@ -75,6 +53,22 @@ class LayerBijector(tfb.AutoCompositeTensorBijector):
       self._weights = self._parameters["weights"] = variables_of(self._layer)
 
 
-def _copied(values):
-  """Returns a new tensor of the same numbers; anything but a tensor as it is, of which TFP makes a new one."""
-  return tf.identity(values) if isinstance(values, tf.Tensor) else values
+class Cast(tfb.AutoCompositeTensorBijector):
+  """Conversion of numbers to one dtype, in both directions; the log-determinant is 0."""
+
+  def __init__(self, to: str) -> None:
+    super().__init__(forward_min_event_ndims=0, is_constant_jacobian=True, parameters={"to": to}, name="cast")
+    self._to = to
+
+  @classmethod
+  def _parameter_properties(cls, dtype: tf.DType | None) -> dict[str, object]:
+    return {}
+
+  def _forward(self, u):
+    return tf.cast(u, self._to)
+
+  def _inverse(self, z):
+    return tf.cast(z, self._to)
+
+  def _forward_log_det_jacobian(self, u):
+    return tf.zeros([], self._to)

@@ -2,7 +2,9 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 
 from bert_flow_tf.flow.actnorm import ActNorm
@@ -11,6 +13,9 @@ from bert_flow_tf.flow.coupling import AdditiveCoupling, AffineCoupling
 from bert_flow_tf.flow.layer import FlowLayer, Network, seed_stream
 from bert_flow_tf.flow.named_weights import NamedWeight, prefixed
 from bert_flow_tf.flow.permutation import Invertible1x1, Permutation
+
+if TYPE_CHECKING:  # imported where it is used, as in `FlowLayer.make_bijector`
+  import tensorflow_probability as tfp
 
 Levels = Sequence[Sequence[Sequence[FlowLayer]]]  # levels of steps of layers, in the order in which u passes them
 
@@ -34,8 +39,8 @@ def make_step(
 def forward_and_log_det(
   levels: Levels, u: tf.Tensor, dropout_seed: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar."""
-  # A third of the operations of a `tfb.Chain` of the layers, which is evaluated once for z and once for log|det|.
+  """Returns z [batch, dim] of u [batch, dim], and log|det dz/du|, [batch] or a scalar, as `chain_bijector`."""
+  # A third of the operations of TensorFlow Probability, which evaluates the chain once for z and once for log|det|.
   seeds = dropout_seeds(dropout_seed)
   # `left` are the halves that leave as latents between levels; log-determinants of layers add up.
   left, log_dets = [], []
@@ -51,19 +56,27 @@ def forward_and_log_det(
   return tf.concat([*left, u], axis=-1), sum(log_dets, tf.zeros([], u.dtype))
 
 
-def inverse(levels: Levels, z: tf.Tensor, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
-  """Returns u [..., dim] of z [..., dim], the inverse of `forward_and_log_det`."""
-  # Each level but the last has left half of the dimensions that it got; the last one's latents are the rest.
-  widths = [z.shape[-1] >> index for index in range(1, len(levels))]
-  *left, u = tf.split(z, [*widths, z.shape[-1] - sum(widths)], axis=-1)
-  layers = [list(itertools.chain.from_iterable(level)) for level in levels]
-  seeds = list(itertools.islice(dropout_seeds(dropout_seed), sum(map(len, layers))))
-  for index in reversed(range(len(levels))):
-    for layer in reversed(layers[index]):
-      u = layer.inverse(u, seeds.pop())
-    if index:
-      u = tf.concat([u, left[index - 1]], axis=-1)
-  return u
+def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
+  """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it, of any dtype."""
+  # `tfb.Chain` applies its list from right to left, so every list is passed reversed. Level l works on the first
+  # dim / 2**l of the dimensions of u; the others have left.
+  from tensorflow_probability import bijectors as tfb
+
+  from bert_flow_tf.flow.bijectors import Cast
+
+  seeds = dropout_seeds(dropout_seed)
+  parts = []
+  for index, level in enumerate(levels):
+    layers = [layer.make_bijector(next(seeds)) for layer in itertools.chain.from_iterable(level)]
+    bijector = tfb.Chain(layers[::-1], name="level")
+    # The dimensions that have left pass the later levels unchanged.
+    width = dim >> index
+    if width < dim:
+      bijector = tfb.Blockwise([bijector, tfb.Identity()], block_sizes=[width, dim - width], name="split")
+    parts.append(bijector)
+  parts.append(tfb.Permute(latent_order(dim, len(levels)), axis=-1, name="reordering"))
+  parts.append(Cast(levels[0][0][0].dtype))
+  return tfb.Chain(parts[::-1], name="chain")
 
 
 def initialize_levels(levels: Levels, batch: tf.Tensor) -> None:
@@ -87,6 +100,14 @@ def level_weights(levels: Levels) -> dict[str, NamedWeight]:
           below = prefixed("actnorm", below)
         weights |= prefixed(f"revnet_{level_index}/revnet_step_{step_index}", below)
   return weights
+
+
+def latent_order(dim: int, n_levels: int) -> np.ndarray:
+  """Returns the position of each latent before the last reordering, int32 [dim]."""
+  # The original's order: the halves that left, in the order in which they left, then the rest.
+  bounds = [dim >> level for level in range(n_levels)]
+  left = [np.arange(inner, outer) for outer, inner in itertools.pairwise(bounds)]
+  return np.concatenate([*left, np.arange(bounds[-1])]).astype(np.int32)
 
 
 def dropout_seeds(dropout_seed: tf.Tensor | None) -> Iterator[tf.Tensor | None]:

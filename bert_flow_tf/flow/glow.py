@@ -12,9 +12,9 @@ import tensorflow as tf
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError, FlowError
-from bert_flow_tf.flow.chain import forward_and_log_det, initialize_levels, inverse, level_weights, make_step
+from bert_flow_tf.flow.chain import chain_bijector, forward_and_log_det, initialize_levels, level_weights, make_step
 from bert_flow_tf.flow.config import INITIALIZED, LOADED, NEW, FlowConfig, check_arguments
-from bert_flow_tf.flow.keras import DType, Layer, name_in_file, name_scope, one_in_file, registered, variables_of
+from bert_flow_tf.flow.keras import DType, Layer, name_in_file, name_scope, one_in_file, registered
 from bert_flow_tf.flow.layer import FlowLayer, Network, Vectors, build_part, rows_of, seed_stream, weights_dtype
 from bert_flow_tf.flow.named_weights import NamedWeight, assign_original, check_names
 from bert_flow_tf.io import archive
@@ -136,19 +136,14 @@ class Glow(FlowLayer):
     return copy.deepcopy(self)
 
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
-    """Returns a new bijector over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
-    from bert_flow_tf.flow.bijectors import LayerBijector
-
-    weights: list[tf.Variable] = []  # but the flow's state
-    for layer in self.chain:
-      weights += variables_of(layer)
-    return LayerBijector(self, dropout_seed, weights)
+    """Returns a new `tfb.Chain` over the flow's weights; forward is u -> z. See `FlowLayer.make_bijector`."""
+    return chain_bijector(self.levels, self.dim, dropout_seed)
 
   @property
   def distribution(self) -> "tfp.distributions.Distribution":
     """Density of the embeddings: `tfd.TransformedDistribution` with log_prob [batch] in nats, and sample.
 
-    It always computes by the current weights, also where it is kept over steps of a training.
+    It uses the current weights, but caches its result for each tensor: read the property again after a training step.
     """
     from tensorflow_probability import bijectors, distributions
 
@@ -173,7 +168,7 @@ class Glow(FlowLayer):
 
   def inverse(self, latents: Vectors, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """z [..., dim] -> u [..., dim], the embeddings of latents, in the flow's dtype."""
-    return inverse(self.levels, self.prepared(latents), dropout_seed)
+    return self.make_bijector(dropout_seed).inverse(self.prepared(latents))
 
   def bits_per_dim(self, embeddings: Vectors, dropout_seed: tf.Tensor | None = None) -> tf.Tensor:
     """-log p(u) / (dim ln 2), [...], of u [..., dim], in bits per dimension: the original's flow_loss.

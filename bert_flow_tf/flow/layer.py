@@ -89,9 +89,8 @@ class FlowLayer(Layer):
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new bijector over this layer's weights; forward is u -> z. The first tensor builds a new layer.
 
-    It always computes by the current weights. A `tfb.Chain` that a program makes of it does not: it keeps results by
-    tensor, and after a training step joins new latents with the old log-determinant. Make the chain again at each step,
-    or compute the step in a `tf.function`.
+    A bijector caches results by tensor identity: after a training step, an old bijector returns results of the previous
+    weights.
     """
     from bert_flow_tf.flow.bijectors import LayerBijector
 
