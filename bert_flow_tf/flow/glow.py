@@ -143,7 +143,8 @@ class Glow(FlowLayer):
   def distribution(self) -> "tfp.distributions.Distribution":
     """Density of the embeddings: `tfd.TransformedDistribution` with log_prob [batch] in nats, and sample.
 
-    It uses the current weights, but caches its result for each tensor: read the property again after a training step.
+    Read the property again after a training step: a density that is kept gives, for a tensor that it has seen, a wrong
+    number, of the new latents and the old log-determinant (TensorFlow Probability keeps results by tensor).
     """
     from tensorflow_probability import bijectors, distributions
 

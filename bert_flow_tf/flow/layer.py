@@ -89,8 +89,8 @@ class FlowLayer(Layer):
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new bijector over this layer's weights; forward is u -> z. The first tensor builds a new layer.
 
-    A bijector caches results by tensor identity: after a training step, an old bijector returns results of the previous
-    weights.
+    A bijector keeps results by tensor: make a new one after a training step, as an old one joins new latents with the
+    old log-determinant.
     """
     from bert_flow_tf.flow.bijectors import LayerBijector
 
