@@ -199,22 +199,27 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
 
         add(engine, answer["version"], of_worker)
       rounds = measure.in_turns(methods, settings.repeats)
-  # What follows from the rounds and the sentences' lengths in tokens.
+  result = {"batch_size": batch_size, "versions": versions, "skipped": skipped}
   lengths = [len(ids) for ids in encoder.tokenizer(sentences, length)]
-  flops = sum(number * flops_per_token(encoder.bert.config, number) for number in lengths)
-  rates, count = rounds.pop(MATRIX_RATE), len(sentences)
+  result |= _summary(rounds, embeddings, lengths, encoder.bert.config)
+  return result, to_markdown(result)
+
+
+def _summary(
+  rounds: dict[str, Any], embeddings: dict[str, np.ndarray], lengths: list[int], config: Any
+) -> dict[str, Any]:
+  """Returns what follows from the costs of the rounds and the sentences' lengths in tokens, as JSON values."""
+  flops = sum(number * flops_per_token(config, number) for number in lengths)
+  rates, count = rounds.pop(MATRIX_RATE), len(lengths)
   seconds, cpu_seconds, peak_bytes, single = (
     {name: [cost[key] for cost in costs] for name, costs in rounds.items()}
     for key in ("seconds", "cpu_seconds", "peak_bytes", "single_seconds")
   )
   shares = [flops / wall / rate for wall, rate in zip(seconds[OURS], rates, strict=True)]
-  result = {
+  return {
     "sentences": count,
-    "batch_size": batch_size,
     "mean_tokens": float(np.mean(lengths)),
     "threads": usable_cpus(),
-    "versions": versions,
-    "skipped": skipped,
     "seconds": seconds,
     "cpu_seconds_per_sentence": {name: measure.median(costs) / count for name, costs in cpu_seconds.items()},
     "peak_bytes": {name: max(costs) for name, costs in peak_bytes.items()},
@@ -226,7 +231,6 @@ def run(benchmark: Any) -> tuple[dict[str, Any], str]:
     "matrix_flops_per_second": measure.median(rates),
     "share_of_matrix_rate": measure.median(shares),
   }
-  return result, to_markdown(result)
 
 
 def to_markdown(result: dict[str, Any]) -> str:
