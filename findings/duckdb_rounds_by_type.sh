@@ -4,8 +4,8 @@
 #        `round`, for DOUBLE as well. 2.5 in a query is DECIMAL: a test with a written number shows another rule than
 #        the column has.
 # Why it matters: gold scores have halves (2.5 of 5), and grades for a ranking are their integers; int8 codes are
-#   rounded numbers. From Parquet (DOUBLE) and from CSV read as text or DECIMAL the same file has other grades. Name the
-#   rule: `round` or `round_even`.
+#   rounded numbers. The same scores have other grades as DOUBLE than as DECIMAL or text. Name the rule: `round` or
+#   `round_even`.
 # Versions: DuckDB 2.0.1. Seen on 2026-11-29.
 set -euo pipefail
 

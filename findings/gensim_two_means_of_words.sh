@@ -3,8 +3,8 @@
 # Truth: `n_similarity` averages the vectors as they are, `get_mean_vector` (and `most_similar`) those scaled to length
 #        1. The cosine of two `get_mean_vector` is another number than `n_similarity` of the same words; with
 #        pre_normalize=False it is the same.
-# Why it matters: a sentence as the mean of its words is the usual baseline. In trained vectors length goes with
-#   frequency: the one mean weights frequent words more, and results of the two cannot be compared.
+# Why it matters: a sentence as the mean of its words is the usual baseline. Trained vectors differ in length, by the
+#   frequency of a word among others: the means weight words differently, and results of the two cannot be compared.
 # Versions: gensim 4.4.0, NumPy 2.4.6. Seen on 2026-11-29.
 set -euo pipefail
 
