@@ -136,11 +136,12 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
     word, *fields = line.rsplit(b" ", max(dim, 1))
     vector = _numbers(fields)
     if dim < 2 or vector is None or len(vector) != dim or not np.isfinite(vector).all():
-      if b"\r" in line:
+      # The bytes of a binary file hold carriage returns, too: what is before the first must be a line.
+      if b"\r" in line and _numbers(line.partition(b"\r")[0].split(b" ")[1:]) is not None:
         raise EncoderError(f"{path}, line {number}: {carriage_return()}")
       raise EncoderError(
         f"{path}, line {number}: expected a word and {dim or 'its'} finite numbers, separated by single spaces, "
-        f"got {line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe or word2vec, not packed"
+        f"got {line[:40].decode('utf-8', 'replace')!r}...; use a text file of GloVe or word2vec, not binary or packed"
       )
     if wanted is not None and word not in wanted:
       continue
