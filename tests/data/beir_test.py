@@ -70,7 +70,7 @@ WRONG = {
   "unknown document": ({"qrels": QRELS + "q1\td9\t1\n"}, r"test.tsv, line 5: no document of .*corpus.jsonl has .*'d9'"),
   "unknown query": ({"qrels": QRELS + "q9\td1\t1\n"}, r"test.tsv, line 5: no query of .*queries.jsonl has .*'q9'"),
   "judged twice": ({"qrels": QRELS + "q1\td1\t1\n"}, "test.tsv, line 5: the query 'q1' and document 'd1' are judged"),
-  "thousands": ({"qrels": QRELS + "q1\td2\t1,000.0\n"}, "test.tsv, line 5: the score is '1,000.0'; expected an integer"),
+  "thousands": ({"qrels": QRELS + "q1\td2\t1,000.0\n"}, "line 5: the score is '1,000.0'; expected an integer"),
   "a comma": ({"qrels": QRELS + "q1\td2\t0,5\n"}, "test.tsv, line 5: the score is '0,5'; expected an integer"),
   "no integer": ({"qrels": QRELS + "q1\td2\t0.5\n"}, "test.tsv, line 5: the score is '0.5'; expected an integer"),
   "two columns": ({"qrels": QRELS + "q1\td2\n"}, "test.tsv, line 5: 2 columns; expected query-id, corpus-id and score"),
