@@ -266,8 +266,8 @@ WRONG = {
   "sentences": [
     ({"sentences": SENTENCES}, ConfigError, "give one, as soft-whitening"),
     ({"calibration": "mean"}, ConfigError, "needs sentences"),
-    ({**FIT, "sentences": SENTENCES[:10]}, DataError, "10 distinct ones for the covariance of 12 dimensions"),
-    ({**FIT, "sentences": [" ", ""] * 30}, DataError, "0 distinct ones"),
+    ({**FIT, "sentences": SENTENCES[:10]}, DataError, "has 10 different .* expected at least 13, better 120,"),
+    ({**FIT, "sentences": [" ", ""] * 30}, DataError, "has 0 different sentences"),
   ],
   "dim": [
     ({"dim": 2}, ConfigError, "without a calibration"),
