@@ -252,7 +252,11 @@ def given_model_arguments() -> dict[str, Any]:
 
 def check_encoder_flags() -> None:
   """Raises an EncoderError if --model names no encoder, before TensorFlow is imported, which takes seconds."""
-  check_name(settings(EncoderSettings).encoder_name)
+  from bert_flow_tf.encoder.loading import check_folder
+
+  encoder_settings = settings(EncoderSettings)
+  check_name(encoder_settings.encoder_name)
+  check_folder(encoder_settings)
 
 
 def load_model(

@@ -20,6 +20,7 @@ from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io import files
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.inverted_lists import AUTO, INDEXES
+from bert_flow_tf.vectors.unrelated import is_calibrated
 from run_scripts import common_flags, help_page
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def load_text_model(
       of_queries = f" and on {counted(len(queries), 'query', ',')} of {FLAGS.queries}"
     logging.info("fitting %s on the sentences of %s%s", FLAGS.calibration, ", ".join(FLAGS.input), of_queries)
     model.fit(sentences, calibration=FLAGS.calibration, queries=queries, batch_size=FLAGS.predict_batch_size)
-  elif model.steps_checksum is None:
+  elif not is_calibrated(model):
     hint = "--recipe=NAME or --calibration=NAME fits a calibration on the input, --flow_folder loads one"
     logging.info("the similarity is not calibrated; %s", hint)
   return model

@@ -9,6 +9,7 @@ from typing import NoReturn
 from bert_flow_tf.corpus.shard_plan import ShardPlan, changed_input, plan_shards
 from bert_flow_tf.data.files.given_columns import joined_columns
 from bert_flow_tf.data.files.input_format import InputFormat
+from bert_flow_tf.encoder.identity import other_engine
 from bert_flow_tf.errors import ConfigError, naming
 from bert_flow_tf.io import files, storage
 from bert_flow_tf.io.files import owned
@@ -46,6 +47,9 @@ class Manifest:
     if differing:
       is_version = any(".versions" in difference for difference in differing)
       mend = "install the earlier version to resume, or " if is_version else ""
+      if len(compared) == 1 and "embedder" in compared[0]:
+        engine = other_engine(before["embedder"], self._settings["embedder"])
+        mend = f"give {engine} to resume, or " if engine is not None else mend
       self._reject(f"holds the output of another run: {'; '.join(differing)}", mend)
     return True
 

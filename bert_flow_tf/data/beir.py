@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 from bert_flow_tf.data.custom import pair_up
-from bert_flow_tf.data.files.formats import is_score, open_reader
+from bert_flow_tf.data.files.formats import is_score, open_reader, parse_number
 from bert_flow_tf.data.files.input_format import EMBED, JSONL, MAX_RECORD_BYTES, InputFormat
 from bert_flow_tf.data.files.source import lines
 from bert_flow_tf.data.task import RETRIEVAL, TaskData, TaskSpec
@@ -176,8 +176,8 @@ def _judgments(path: pathlib.Path) -> Iterator[tuple[str, str, str, int]]:
     if len(fields) != 3:
       raise _error(where, f"{counted(len(fields), 'column')}; expected query-id, corpus-id and score")
     query, document, score = fields
-    is_number = is_score(score) and "_" not in score
-    if is_number and float(score).is_integer():
-      yield where, query, document, int(float(score))
-    elif is_number or place > 0:  # the first line may have the names of the columns
+    grade = parse_number(score)
+    if grade.is_integer():
+      yield where, query, document, int(grade)
+    elif is_score(score) or place > 0:  # the first line may have the names of the columns
       raise _error(where, f"the score is {score[:40]!r}; expected an integer")

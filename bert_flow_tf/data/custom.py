@@ -2,13 +2,22 @@
 
 import dataclasses
 import os
-import re
 from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
 
-from bert_flow_tf.data.files.formats import EXPECTED, PAIR, SCORE, SENTENCE, Format, find_format, is_score, read_number
+from bert_flow_tf.data.files.formats import (
+  EXPECTED,
+  PAIR,
+  SCORE,
+  SENTENCE,
+  Format,
+  check_commas,
+  find_format,
+  is_score,
+  read_number,
+)
 from bert_flow_tf.data.files.given_columns import check_column_names, given_format
 from bert_flow_tf.data.files.input_format import EMBED, MAX_RECORD_BYTES, SKIP
 from bert_flow_tf.data.files.rows import Records, log_without_text, opened_whole, records_of
@@ -21,9 +30,9 @@ from bert_flow_tf.progress import counted
 # {number of columns that were given: their roles}
 _ROLES = {0: (), 1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
 _HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
+_NO_SCORE = ", or nothing for a pair without a score"
 # Scores as pandas writes bool.
 _WORDS = {"true": "1", "false": "0"}
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @naming("data_dir")
@@ -122,10 +131,9 @@ def scores_of(records: Records, fields: list[str]) -> np.ndarray:
   scores = np.full(len(fields), np.nan)
   for row, field in enumerate(fields):
     field = _WORDS.get(field.strip().lower(), field)
-    if _DECIMAL_COMMA.fullmatch(field):
-      field = field.replace(",", ".")
     if field.strip():
-      scores[row] = read_number(field, records.path, records.numbers[row])
+      scores[row] = read_number(field, records.path, records.numbers[row], hint=_NO_SCORE)
+  check_commas(fields, records.path, records.numbers)
   _hide(scores, records.path)
   return scores
 

@@ -27,7 +27,7 @@ from bert_flow_tf.encoder.checkpoints.preset_files import is_preset
 from bert_flow_tf.encoder.checkpoints.source import Source, find_source
 from bert_flow_tf.encoder.engines.openvino_engine import check_openvino
 from bert_flow_tf.encoder.identity import EncoderIdentity, FitSettings, VectorsIdentity, resolve
-from bert_flow_tf.encoder.kinds import STATIC, split_name, without_transformer
+from bert_flow_tf.encoder.kinds import STATIC, TRANSFORMER, split_name, without_transformer
 from bert_flow_tf.encoder.other.static_model import read_static_model
 from bert_flow_tf.encoder.other.token_vectors import WordRows
 from bert_flow_tf.encoder.pooling import WORD_ROWS
@@ -155,11 +155,7 @@ def read_encoder(
   if settings.token_weights is not None:
     parse_token_weights(settings.token_weights)  # before the long loading
   source = find_source(settings)
-  is_static_model = _is_static_model(source)
-  if is_static_model and source.kind is not STATIC:
-    raise EncoderError(
-      f"model={source.name}: a static model, which has no transformer; give {without_transformer(source.name)}", "model"
-    )
+  is_static_model = _check_transformer(source)
   _check_settings(settings, source, is_static_model)
   if settings.engine == OPENVINO:
     _check_openvino()
@@ -193,6 +189,22 @@ def _check_openvino():
     reject_openvino(OPENVINO, f"it computes on the CPU, not on the {devices} devices of a strategy")
   if _GPU.exists():
     logging.info("engine=%s computes on the CPU; engine=%s can compute on the GPU", OPENVINO, TENSORFLOW)
+
+
+def check_folder(settings: EncoderSettings) -> None:
+  """Raises an EncoderError if a folder on this machine has no transformer, before TensorFlow is imported."""
+  if split_name(settings.encoder_name)[0] is TRANSFORMER and os.path.isdir(settings.encoder_name):
+    _check_transformer(find_source(settings))
+
+
+def _check_transformer(source):
+  """Returns whether the files are a static model's; EncoderError if they are, and the name is a transformer's."""
+  is_static_model = _is_static_model(source)
+  if is_static_model and source.kind is not STATIC:
+    raise EncoderError(
+      f"model={source.name}: a static model, which has no transformer; give {without_transformer(source.name)}", "model"
+    )
+  return is_static_model
 
 
 def _is_static_model(source):

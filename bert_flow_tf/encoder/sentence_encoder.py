@@ -265,7 +265,7 @@ class SentenceEncoder(TextEncoder):
 
   @property
   def is_user_model(self) -> bool:
-    """Whether it shares its variables with a model object of the user's."""
+    """Returns whether it shares its variables with a model object of the user's."""
     return self._loaded.is_user_model
 
   @property

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.custom import scores_of
-from bert_flow_tf.data.files.formats import PAIR, SCORE, Column, read_number
+from bert_flow_tf.data.files.formats import PAIR, SCORE, Column, check_commas, read_number
 from bert_flow_tf.data.files.input_format import MAX_RECORD_BYTES
 from bert_flow_tf.data.files.rows import read_table
 from bert_flow_tf.data.files.source import shown_names
@@ -163,6 +163,7 @@ def _read_predictions(path: str, all_pairs: bool) -> tuple[np.ndarray | None, Ma
   arrays = {}
   for name in methods:
     arrays[name] = np.array([_number(columns[name][row], path, table.numbers[row]) for row in rows])
+    check_commas(columns[name], path, table.numbers)
   return gold, arrays, [table.numbers[row] for row in rows]
 
 

@@ -26,7 +26,7 @@ from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.files import check_new_folder, owned
 from bert_flow_tf.model import SentenceModel
-from bert_flow_tf.progress import Progress, either_name
+from bert_flow_tf.progress import Progress, counted, either_name
 from bert_flow_tf.serving.model2vec import (
   check_no_prompt,
   divides_by_lengths,
@@ -142,8 +142,9 @@ def _check_calibration(calibration, texts, dim, width):
     texts = [*texts[0], *texts[1]]
   count = len({text for text in texts if text.strip()})
   if METHODS[spec.method].cross and spec.method != _SHRUNK and count <= width:
-    message = f"for the covariance of {width} dimensions; expected more, at best 10 times as many"
-    raise DataError(f"sentences: {count} distinct ones {message}, or calibration={_SHRUNK}", "sentences")
+    found = f"has {counted(count, 'different sentence')}, too few for the covariance of {width} dimensions"
+    expected = f"expected at least {width + 1}, better {10 * width}, or calibration={_SHRUNK}, which takes fewer"
+    raise DataError(f"sentences: {found}; {expected}", "sentences")
   return spec
 
 

@@ -85,7 +85,7 @@ def write_table(folder: pathlib.Path, table: StaticTable, dtype: str, model: Sen
     encoder=name,
     dim=table.rows.shape[1],
     tokens=len(table.rows),
-    calibration=model.calibration_name or "none",
+    calibration=table.calibration or "none",
     version=__version__,
     normalized=", divided by its length" if table.normalizes else "",
   )
@@ -128,7 +128,9 @@ def fold(model: SentenceModel) -> StaticTable:
   max_length = None
   if model.max_seq_length < STATIC_MAX_SEQ_LENGTH:
     max_length = model.max_seq_length - _EDGES
-  return StaticTable(rows, tokenizer, normalizes, max_length)
+  # Of a table that is exported again, the calibration that it has already.
+  calibration = model.calibration_name or encoder.declared.calibration
+  return StaticTable(rows, tokenizer, normalizes, max_length, calibration)
 
 
 def check_no_prompt(encoder: TextEncoder) -> None:

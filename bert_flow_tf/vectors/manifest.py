@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from bert_flow_tf.calibration.saving import calibration_sha256, file_sha256
 from bert_flow_tf.data.files.input_format import JSONL, PARQUET
+from bert_flow_tf.encoder.identity import other_engine
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, one_line
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.checks import is_integer
@@ -89,13 +90,15 @@ def with_sha256_of_values(embedder: Json, *manifests: Mapping[str, object]) -> J
 
 def check_same_model(folder: str, first_path: pathlib.Path, first: Json, path: pathlib.Path, manifest: Json) -> None:
   """Raises a ConfigError if two runs have other dimensions, encoders or calibrations."""
-  different = _differences_of_models(first, manifest)
+  different, engine = _differences_of_models(first, manifest)
   if different:
     runs = f"{first_path.parent} and {path.parent}"
-    mend = "name one of the two"
+    what, mend = "encoders or calibrations", "name one of the two"
     if first_path.parent in path.parents:
       mend = f"move {path.parent} out of the other"
-    message = f"vectors={folder}: {runs} are of different encoders or calibrations ({different}); {mend}"
+    if engine is not None:
+      what, mend = "engines alone", f"embed {path.parent} again with {engine}, or {mend}"
+    message = f"vectors={folder}: {runs} are of different {what} ({different}); {mend}"
     raise ConfigError(message, argument="vectors")
 
 
@@ -109,7 +112,7 @@ def check_place(folder: str, manifest: Json, argument: str) -> None:
       of_outer = read_manifest(outer / MANIFEST)
     except BertFlowError:  # no folder of vectors, or one that cannot be read
       continue
-    different = _differences_of_models(of_outer, manifest)
+    different, engine = _differences_of_models(of_outer, manifest)
     if not different and manifest["settings"]["output_format"] not in _READABLE:
       different = f"{manifest['settings']['output_format']} cannot be read"
     if different:
@@ -117,11 +120,16 @@ def check_place(folder: str, manifest: Json, argument: str) -> None:
         f"{argument}={folder}: is inside {outer}, which is read with all folders of vectors inside it, and would "
       )
       message += f"be of different encoders, calibrations or formats ({different}); choose a folder outside it"
+      if engine is not None:
+        message += f", or give {engine}"
       raise ConfigError(message, argument=argument)
 
 
-def _differences_of_models(first: Json, manifest: Json) -> str:
-  """Returns what two runs differ in, of dimensions, encoders and calibrations; "" for nothing."""
+def _differences_of_models(first: Json, manifest: Json) -> tuple[str, str | None]:
+  """Returns what two runs differ in, of dimensions, encoders and calibrations, and the first's engine, if it is alone.
+
+  "" for nothing, and None unless "engine=NAME" is all that differs.
+  """
   embedders = [embedder_in(first), embedder_in(manifest)]
   if embedders[0] != embedders[1]:
     embedders = [with_sha256_of_values(embedder, first, manifest) for embedder in embedders]
@@ -130,8 +138,8 @@ def _differences_of_models(first: Json, manifest: Json) -> str:
     values.append({"dimensions": each["settings"]["dim"], **embedder})
   different = differences(values[0], values[1], link=" and ")
   if not different:
-    return ""
-  return "; ".join(with_names(different, first, manifest, " and "))
+    return "", None
+  return "; ".join(with_names(different, first, manifest, " and ")), other_engine(values[0], values[1])
 
 
 def with_names(differing: list[str], before: Json, now: Json, link: str = ", now ") -> list[str]:

@@ -115,8 +115,9 @@ def check_threshold_of(
 
 
 def is_calibrated(model: object) -> bool:
-  """Returns whether a model has steps after its encoder, as far as it is a `SentenceModel`."""
-  return getattr(model, "steps_checksum", None) is not None
+  """Returns whether a model has steps after its encoder or a table with a calibration, if it is a `SentenceModel`."""
+  declared = getattr(getattr(model, "encoder", None), "declared", None)
+  return getattr(model, "steps_checksum", None) is not None or bool(getattr(declared, "calibration", ""))
 
 
 def _problem_of_template(rows, positions, threshold, keys):

@@ -113,7 +113,7 @@ class VectorFile:
 
   @property
   def has_texts(self) -> bool:
-    """Whether bert-flow embed kept the texts of the vectors."""
+    """Returns whether bert-flow embed kept the texts of the vectors."""
     return self.path.with_suffix(f".{TEXTS}").is_file()
 
   def texts(self) -> list[str]:

@@ -51,7 +51,7 @@ def test_packed_files_another_split_and_qrels_of_trec(tmp_path):
 
 def test_grades_as_floats_and_a_blank_line_before_the_header(tmp_path):
   expected = load_beir(write(tmp_path / "plain")).qrels
-  for qrels in ("\nquery-id\tcorpus-id\tscore\nq1\td1\t2.0\nq1\td4\t-1\n\n2\td2\t1\n", "q1 d1 2.0\nq1 d4 -1\n2 d2 1\n"):
+  for qrels in ("\nquery-id\tcorpus-id\tscore\nq1\td1\t2.0\nq1\td4\t-1\n\n2\td2\t1\n", "q1 d1 2,0\nq1 d4 -1\n2 d2 1\n"):
     assert load_beir(write(tmp_path / "other", qrels=qrels)).qrels == expected
 
 
@@ -70,6 +70,8 @@ WRONG = {
   "unknown document": ({"qrels": QRELS + "q1\td9\t1\n"}, r"test.tsv, line 5: no document of .*corpus.jsonl has .*'d9'"),
   "unknown query": ({"qrels": QRELS + "q9\td1\t1\n"}, r"test.tsv, line 5: no query of .*queries.jsonl has .*'q9'"),
   "judged twice": ({"qrels": QRELS + "q1\td1\t1\n"}, "test.tsv, line 5: the query 'q1' and document 'd1' are judged"),
+  "thousands": ({"qrels": QRELS + "q1\td2\t1,000.0\n"}, "line 5: the score is '1,000.0'; expected an integer"),
+  "a comma": ({"qrels": QRELS + "q1\td2\t0,5\n"}, "test.tsv, line 5: the score is '0,5'; expected an integer"),
   "no integer": ({"qrels": QRELS + "q1\td2\t0.5\n"}, "test.tsv, line 5: the score is '0.5'; expected an integer"),
   "two columns": ({"qrels": QRELS + "q1\td2\n"}, "test.tsv, line 5: 2 columns; expected query-id, corpus-id and score"),
   "none judged": ({"qrels": QRELS.split("\n")[0]}, "test.tsv: no judged query"),

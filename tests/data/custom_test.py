@@ -246,6 +246,41 @@ def test_pairs_without_a_score(file, scores, expected, caplog):
   assert data.spec.eval_split == (None if np.isnan(expected).all() else "test")
 
 
+def _with_scores(kind, scores):
+  """Returns a file of pairs of the kind, whose scores are text."""
+  if kind == "jsonl":
+    keys = ("sentence1", "sentence2", "score")
+    return "".join(json.dumps(dict(zip(keys, ("A.", "B.", score), strict=True))) + "\n" for score in scores)
+  if kind == "tsv":
+    return "".join(f"A.\tB.\t{score}\n" for score in scores)
+  return "sentence1,sentence2,score\n" + "".join(f'A.,B.,"{score}"\n' for score in scores)
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
+@pytest.mark.parametrize(
+  ("scores", "expected", "warning"),
+  [
+    (["4,5", " 0,25 ", "3"], [4.5, 0.25, 3], ""),
+    (["4.50e0", " 4.5", "+3"], [4.5, 4.5, 3], ""),
+    (["1,234", "0,500"], [1.234, 0.5], ""),
+    (["12", "1,234"], [12, 1.234], "the score 1,234 is read as 1.234; if the comma separates thousands, leave it out"),
+    (["4.6", "4,5"], "the score is '4,5', and '4.6' in line [12]; expected either decimal points or", ""),
+    (["1", "1.234,5"], "the score is '1.234,5', expected a number with a decimal point", ""),
+    (["1", "1,234,567"], "the score is '1,234,567', expected a number with a decimal point", ""),
+    (["1", "85%"], "the score is '85%', expected a number from", ""),
+    (["1", "n/a"], "the score is 'n/a', expected a number from .*, or nothing for a pair without a score", ""),
+  ],
+)
+def test_scores_of_every_format_as_people_write_them(file, kind, scores, expected, warning, caplog):
+  path = file(_with_scores(kind, scores), f"mine.{kind}")
+  if isinstance(expected, str):
+    with pytest.raises(DataError, match=expected):
+      read_custom_pairs(path)
+    return
+  assert read_custom_pairs(path)[0].scores.tolist() == expected
+  assert warning in caplog.text and bool(warning) == ("is read as" in caplog.text)
+
+
 def test_unscored_pairs_with_an_empty_sentence(file, caplog):
   assert read_custom_pairs(file("a\tb\n\tc\nd\t \n"))[0].sentences_b == ("b",)
   assert "2 pairs with an empty sentence left out" in caplog.text

@@ -50,7 +50,7 @@ def test_variants_of_the_benchmarks_format(tmp_path, content, first, second, sco
     (b"lone text\n", "line 1: 1 column, expected at least 7"),
     (LINE + _stsb("high"), "line 2: the score is 'high', expected a number from 0 to 5"),
     (LINE * 2 + _stsb("nan"), "line 3: the score is 'nan', expected a number from 0 to 5"),
-    (_stsb("1,5"), "line 1: the score is '1,5', expected a number with a decimal point from 0 to 5"),
+    (_stsb("1.234,5"), "line 1: the score is '1.234,5', expected a number with a decimal point from 0 to 5"),
     (LINE + _stsb("5.001"), "line 2: the score is '5.001', expected a number from 0 to 5"),
     (LINE + _stsb("-1"), "line 2: the score is '-1', expected a number from 0 to 5"),
     (b"", "is empty; "),

@@ -153,12 +153,23 @@ def test_other_precisions_are_other_embeddings_of_each_engine(folder):
 def test_an_error_names_the_engine_of_vectors(folder, tmp_path, engine, other):
   (tmp_path / "a.txt").write_text("a dog\na cat b\n")
   model = SentenceModel.from_pretrained(folder, engine=engine, precision="bfloat16", document_prompt="b ")
-  job = EmbeddingJob(JobSettings(input=(str(tmp_path / "a.txt"),), output_dir=str(tmp_path / "vectors")))
-  job.run(embedder_of(model))
+  settings = JobSettings(input=(str(tmp_path / "a.txt"),), output_dir=str(tmp_path / "vectors"))
+  EmbeddingJob(settings).run(embedder_of(model))
   vectors = VectorFolder.open(str(tmp_path / "vectors"))
   assert load_model_of(vectors, engine=engine).encoder.engine == engine
   with rejected(EncoderError, "vectors", match=f"; take engine={engine}$"):
     load_model_of(vectors, engine=other)
+  # A second run, in the folder, inside it and beside it.
+  model = SentenceModel.from_pretrained(folder, engine=other, precision="bfloat16", document_prompt="b ")
+  by_other = embedder_of(model)
+  for name, match in (("", f"; give engine={engine} to resume, or"), ("/in", f", or give engine={engine}$")):
+    with rejected(ConfigError, "output_dir", match=match):
+      EmbeddingJob(dataclasses.replace(settings, output_dir=str(tmp_path / f"vectors{name}"))).run(by_other)
+  EmbeddingJob(dataclasses.replace(settings, output_dir=str(tmp_path / "others"))).run(by_other)
+  with rejected(ConfigError, "vectors", match=f"engines alone .*; embed .*/others again with engine={engine}"):
+    vectors.check_against(VectorFolder.open(str(tmp_path / "others")))
+  with rejected(ConfigError, "vectors", match="/others and .*/vectors are of different engines alone"):
+    VectorFolder.open(str(tmp_path))
 
 
 def test_a_model_remembers_its_engine(folder, tmp_path, monkeypatch):

@@ -39,6 +39,16 @@ def table(separator, columns):
   return "".join(f"{line}\n" for line in lines)
 
 
+def test_similarities_and_gold_with_decimal_commas(tmp_path):
+  columns = {"gold": GOLD, "mine": MINE}
+  content = table("\t", columns).replace(".", ",")
+  (tmp_path / "a.tsv").write_text(content)
+  assert scored(tmp_path / "a.tsv") == {"mine": expected()}
+  (tmp_path / "a.tsv").write_text(content.replace("0,9", "0.9"))
+  with pytest.raises(DataError, match=r"line 3: the score is '0,2', and '0\.9' in line 2"):
+    scored(tmp_path / "a.tsv")
+
+
 def pairs_file(path, gold="score"):
   """Writes pairs with gold, one without a second sentence, in the format of the path's name."""
   rows = [*zip(*zip(*TEXTS, strict=True), GOLD, strict=True), ("K", "", 2.5)]

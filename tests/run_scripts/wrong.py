@@ -295,7 +295,7 @@ each TINY :: --corpus=@/corpus.txt --dim=3
 --calibration=flow: is not affine :: TINY FIT --calibration=flow
 --calibration=natsv: there are no labels :: TINY FIT --calibration=natsv
 --calibration=pca: expected :: TINY FIT --calibration=pca
---corpus: 5 distinct :: TINY FIT --corpus=@/short.txt
+--corpus: has 5 different sentences :: TINY FIT --corpus=@/short.txt
 --corpus: @/absent does not exist :: TINY FIT --corpus=@/absent
 --prompt='a' :: TINY --prompt=a
 --token_weights=x :: TINY --token_weights=x

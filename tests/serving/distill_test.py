@@ -14,6 +14,7 @@ from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.step import Step
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError
 from bert_flow_tf.serving.settings import ExportError
+from bert_flow_tf.vectors.unrelated import is_calibrated
 from tests.encoder import tiny
 from tests.encoder.other.static_model_test import save, save_static_embedding, unigram, vectors, word_level, word_piece
 from tests.encoder.text.odd_text import odd_texts
@@ -90,7 +91,10 @@ def test_a_calibration_goes_into_the_vectors(tmp_path, backend, calibration):
   again = SentenceModel(load(tmp_path / "out"))
   check(tmp_path / "out", again, texts)
   np.testing.assert_allclose(again.encode(TEXTS), read(tmp_path / "out"), atol=1e-5)
-  assert (tmp_path / "out/README.md").read_text().count(f"calibration: {model.calibration_name}") == 1
+  # A table that is written again has the calibration, too.
+  for folder in (tmp_path / "out", export(again, tmp_path / "again")):
+    assert (folder / "README.md").read_text().count(f"calibration: {model.calibration_name}") == 1
+    assert json.loads((folder / "config.json").read_text())["calibration"] == model.calibration_name
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float16", 2e-3), ("int8", 2e-2)])
@@ -163,10 +167,11 @@ def test_distillation_with_a_calibration(tmp_path):
   encoder = SentenceEncoder.from_pretrained(str(tiny.save_tiny(tmp_path / "tiny")))
   rng = np.random.default_rng(0)
   sentences = [" ".join(rng.choice(["mask", "a", "b", "dog", "cat", "dogs", "zebra"], 4)) for _ in range(300)]
-  distill(encoder, tmp_path / "plain", token_weights="uniform")
+  assert not is_calibrated(distill(encoder, tmp_path / "plain", token_weights="uniform"))
   model = SentenceModel(load(tmp_path / "plain")).fit(sentences, "soft-whitening")
   arguments = {"sentences": iter(sentences), "calibration": "soft-whitening", "dim": 2, "token_weights": "uniform"}
   static = distill(encoder, tmp_path / "out", **arguments)
+  assert is_calibrated(static)
   assert model.output_dim > static.output_dim == 2 and static.encoder.bert.normalizes
   known = [text for text in sentences if text != "zebra zebra zebra zebra"]
   found = cosines(read(tmp_path / "out", known))
@@ -266,8 +271,8 @@ WRONG = {
   "sentences": [
     ({"sentences": SENTENCES}, ConfigError, "give one, as soft-whitening"),
     ({"calibration": "mean"}, ConfigError, "needs sentences"),
-    ({**FIT, "sentences": SENTENCES[:10]}, DataError, "10 distinct ones for the covariance of 12 dimensions"),
-    ({**FIT, "sentences": [" ", ""] * 30}, DataError, "0 distinct ones"),
+    ({**FIT, "sentences": SENTENCES[:10]}, DataError, "has 10 different .* expected at least 13, better 120,"),
+    ({**FIT, "sentences": [" ", ""] * 30}, DataError, "has 0 different sentences"),
   ],
   "dim": [
     ({"dim": 2}, ConfigError, "without a calibration"),

@@ -208,7 +208,7 @@ def test_to_queries_of_zeros_the_first_rows_are_nearest():
 
 
 def test_no_rows_are_equal_by_chance():
-  """Where rows are taken for copies, the index is made twice."""
+  """Counts no row as a copy of another that it is not: where rows are copies, the index is made twice."""
   array = np.random.default_rng(0).normal(size=[200_000, 4]).astype(np.float32)
   array[-1] = array[7]
   assert len(inverted_lists._first_of_equal(np.split(array, 4))) == 199_999

@@ -40,6 +40,8 @@ from bert_flow_tf.progress import counted, listed
 ANY_NUMBER = (-1e30, 1e30)  # the squares of larger ones would be infinite in some sums
 SENTENCE, PAIR, SCORE = "sentence", ("sentence1", "sentence2"), "score"
 EXPECTED = "sentence; sentence1 and sentence2; or sentence1, sentence2 and score"
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")  # some numbers with a decimal comma, too
 # Other names of these columns.
 _SYNONYMS = {"text": SENTENCE}
 # A name of a column; three words at most.
@@ -578,15 +580,40 @@ def is_score(field: str) -> bool:
   return True
 
 
-def read_number(field: str, path: FilePath, number: int, scale: tuple[float, float] = ANY_NUMBER) -> float:
-  """Returns the score in a field of line `number`; raises DataError for anything but a number on the scale."""
+def read_number(
+  field: str, path: FilePath, number: int, scale: tuple[float, float] = ANY_NUMBER, hint: str = ""
+) -> float:
+  """Returns the score in a field of line `number`; raises DataError, which ends in `hint`, for one not on the scale."""
   low, high = scale
-  try:
-    score = float(field)
-  except ValueError:
-    score = math.nan
-  # float() reads "1_5" as 15; NaN is on no scale.
-  if "_" in field or not low <= score <= high:
+  score = parse_number(field)
+  # NaN is on no scale.
+  if not low <= score <= high:
     kind = "a number with a decimal point" if "," in field else "a number"
-    raise line_error(path, number, f"the score is {field[:40]!r}, expected {kind} from {low:g} to {high:g}")
+    raise line_error(path, number, f"the score is {field[:40]!r}, expected {kind} from {low:g} to {high:g}{hint}")
   return score
+
+
+def parse_number(field: str) -> float:
+  """Returns the number in a field, in which 3,5 is 3.5; NaN for anything else."""
+  if _DECIMAL_COMMA.fullmatch(field):
+    field = field.replace(",", ".")
+  try:
+    # float() reads "1_5" as 15.
+    return math.nan if "_" in field else float(field)
+  except ValueError:
+    return math.nan
+
+
+def check_commas(fields: Sequence[str], path: FilePath, numbers: Sequence[int]) -> None:
+  """Raises a DataError if a column of numbers, in lines `numbers`, has commas and points; warns of likely thousands."""
+  commas = [row for row, field in enumerate(fields) if _DECIMAL_COMMA.fullmatch(field)]
+  if not commas:
+    return
+  row = commas[0]
+  point = next((place for place, field in enumerate(fields) if "." in field), None)
+  if point is not None:
+    found = f"the score is {fields[row][:40]!r}, and {fields[point][:40]!r} in line {numbers[point]}"
+    raise line_error(path, numbers[row], f"{found}; expected either decimal points or decimal commas in all lines")
+  if all(_THOUSANDS.fullmatch(fields[place]) for place in commas):
+    message = "%s, line %d: the score %s is read as %g; if the comma separates thousands, leave it out"
+    logging.warning(message, path, numbers[row], fields[row].strip(), parse_number(fields[row]))

@@ -35,6 +35,8 @@ class ParquetReader(Reader[tuple[object, ...]]):
       if self.names.count(key) != 1:
         shown = ", ".join(name[:40] for name in self.names[:20])
         message = f"{source.path}: {self.names.count(key)} columns {name!r} ({shown}), expected exactly 1"
+        if f"/{name}=" in source.path:  # a partition, as Spark, DuckDB and pyarrow write it
+          message += f"; {name} is in the name of the folder alone, which is not read"
         raise DataError(message + self.comma_hint)
 
   def _check_text(self) -> None:

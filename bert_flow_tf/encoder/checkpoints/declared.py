@@ -64,6 +64,8 @@ class Declared:
   pools_prompt: bool = True
   # Number of dimensions that are kept; None for all.
   truncate_dim: int | None = None
+  # Name of a calibration that is in the vectors of a static model of ours; "" for none.
+  calibration: str = ""
   # No file declares them, but a static encoder has others.
   token_weights: str = "uniform"
 

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from bert_flow_tf.encoder.checkpoints.files import CONFIG
-from bert_flow_tf.encoder.other.static_model import EMBEDDINGS, TOKEN_WEIGHTS, TOKENIZER_JSON, WEIGHTS
+from bert_flow_tf.encoder.other.static_model import CALIBRATION, EMBEDDINGS, TOKEN_WEIGHTS, TOKENIZER_JSON, WEIGHTS
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.encoder.transformer.number_formats import INT8
 from bert_flow_tf.errors import ConfigError
@@ -32,12 +32,14 @@ class StaticTable(NamedTuple):
     tokenizer: content of tokenizer.json.
     normalizes: whether a mean is divided by its length.
     max_length: largest number of tokens of a text; None for all.
+    calibration: name of the calibration in the rows; "" for none.
   """
 
   rows: np.ndarray
   tokenizer: Json
   normalizes: bool = False
   max_length: int | None = None
+  calibration: str = ""
 
 
 def text_tokenizer(tokenizer: SentenceTokenizer, spaced: bool = False) -> tuple[Json, np.ndarray]:
@@ -112,6 +114,8 @@ def write_static_model(folder: pathlib.Path, table: StaticTable, dtype: str, car
     "max_length": table.max_length,
     "embedding_dtype": dtype,
   }
+  if table.calibration:
+    config[CALIBRATION] = table.calibration
   modules = [{"idx": 0, "name": "0", "path": ".", "type": f"{_MODULES}StaticEmbedding"}]
   if table.normalizes:
     modules.append({"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{_MODULES}Normalize"})

@@ -31,6 +31,8 @@ from bert_flow_tf.io.checks import is_integer
 WEIGHTS, TOKENIZER_JSON = "model.safetensors", "tokenizer.json"
 # Names in files of model2vec: vectors, weights and rows of tokens; and of the vectors in sentence-transformers' files.
 EMBEDDINGS, TOKEN_WEIGHTS, _MAPPING, _EMBEDDING_BAG = "embeddings", "weights", "mapping", "embedding.weight"
+# Key of config.json, of this package alone: the name of the calibration that is in the vectors, for messages.
+CALIBRATION = "calibration"
 # Tokens of a text that model2vec reads if config.json names no other number.
 _MODEL2VEC_LENGTH = 512
 # Stands at both ends of a text, as [CLS] and [SEP] do, and counts for nothing.
@@ -96,7 +98,8 @@ def read_static_model(
   backend = _read_tokenizer(files.folder / TOKENIZER_JSON)
   if as_model2vec:
     normalizes, length = _model2vec_settings(files)
-    declared = Declared(WORD_ROWS, source=str(files.folder / CONFIG))
+    calibration = files.json(CONFIG).get(CALIBRATION)
+    declared = Declared(WORD_ROWS, source=str(files.folder / CONFIG), calibration=str(calibration or ""))
   else:
     normalizes, length = "Normalize" in modules, _truncation(files.folder, backend)
     declared = Declared(WORD_ROWS, source=str(listing), **declared_of_model(source.files))

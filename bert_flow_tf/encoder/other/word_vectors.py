@@ -23,6 +23,10 @@ AVERAGE = Pooling("avg", "words", (), 0)
 
 # First line of a text file of word2vec: the numbers of words and of dimensions.
 _HEADER = re.compile(rb"\d+ \d+")
+# First line of a file of floret: buckets, dimensions, lengths of pieces, hashes, seed, and marks of a word's ends.
+_FLORET = re.compile(rb"\d+ \d+ \d+ \d+ \d+ \d+ \S+ \S+")
+_SQLITE = b"SQLite format 3\0"
+_TEXT_OF_WORD2VEC = "KeyedVectors.load_word2vec_format(FILE, binary=True).save_word2vec_format(OUTPUT, binary=False)"
 _REPORT = 5000  # lines between two reports of progress
 
 
@@ -136,8 +140,8 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
     word, *fields = line.rsplit(b" ", max(dim, 1))
     vector = _numbers(fields)
     if dim < 2 or vector is None or len(vector) != dim or not np.isfinite(vector).all():
-      # The bytes of a binary file hold carriage returns, too: what is before the first must be a line.
-      if b"\r" in line and _numbers(line.partition(b"\r")[0].split(b" ")[1:]) is not None:
+      _check_kind(path, line if number == 1 else b"", expected is not None, line)
+      if b"\r" in line:
         raise EncoderError(f"{path}, line {number}: {carriage_return()}")
       raise EncoderError(
         f"{path}, line {number}: expected a word and {dim or 'its'} finite numbers, separated by single spaces, "
@@ -154,6 +158,33 @@ def _read(path: str, wanted: frozenset[bytes] | None, show: bool) -> tuple[dict[
     message = "%s: its first line tells of %d words, and the file has %d; copy the whole file, or correct the line"
     logging.warning(message, path, expected, count)
   return rows, np.frombuffer(numbers, np.float32).reshape(-1, dim), digest.hexdigest()
+
+
+def _check_kind(path: str, first: bytes, has_header: bool, line: bytes) -> None:
+  """Raises an EncoderError for a file of Magnitude, floret or word2vec's binary form, by a line that is no vector.
+
+  `first`: the line if it is the first one, else empty. `has_header`: whether the first line has word2vec's counts.
+  """
+  if first.startswith(_SQLITE):
+    found = "is a database of SQLite, as a .magnitude file of pymagnitude is"
+    mend = "convert the vectors that it was made of, or write each of its keys with its vector as a line"
+  elif _FLORET.fullmatch(first):
+    found = "is a file of floret, whose rows are hashed pieces of words, and not words"
+    mend = "write the vector of each word that you need, as floret print-word-vectors MODEL < WORDS does"
+  elif has_header and _is_binary(line):
+    found, mend = "is a binary file of word2vec", f"gensim writes it as text: {_TEXT_OF_WORD2VEC}"
+  else:
+    return
+  raise EncoderError(f"{path}: {found}; expected a text file of GloVe or word2vec; {mend}")
+
+
+def _is_binary(line):
+  """Returns whether a line is no text in UTF-8, or has other control characters than a tab and a carriage return."""
+  try:
+    text = line.decode("utf-8")
+  except UnicodeDecodeError:
+    return True
+  return any(character < " " and character not in "\t\r" for character in text)
 
 
 def _lines(path: str, digest: Any, show: bool) -> Iterator[tuple[int, bytes]]:

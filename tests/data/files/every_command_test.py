@@ -273,6 +273,18 @@ def test_a_name_with_a_comma(file):
   assert search(of_csv, column="2,3", header=False)[1] == ("2", "z w")
 
 
+def test_parts_in_folders_of_a_column(tmp_path):
+  pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+  pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+  table = pa.table({"text": ["A dog.", "Rain."], "lang": ["en", "de"]})
+  pq.write_to_dataset(table, tmp_path / "texts", partition_cols=["lang"])
+  paths = find_inputs([f"{tmp_path}/texts/lang=*/*.parquet"])
+  assert search(*paths) == [("1", "Rain."), ("2", "A dog.")]
+  for column, end in (("lang", "; lang is in the name of the folder alone, which is not read$"), ("a", "exactly 1$")):
+    with pytest.raises(DataError, match=f"lang=de/.*: 0 columns '{column}' .*{end}"):
+      search(*paths, column=column)
+
+
 def test_records_without_text_are_counted(file, caplog):
   for content, name in (
     ("text,n\nA.,1\n,2\n  ,3\n\nB.,4\n", "a.csv"),

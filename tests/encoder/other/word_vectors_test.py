@@ -1,7 +1,9 @@
 """Word vectors: averages by hand, variants of the file format, and the vectors as an encoder like the others."""
 
+import contextlib
 import gzip
 import hashlib
+import sqlite3
 
 import numpy as np
 import pytest
@@ -82,10 +84,9 @@ def test_variants_of_the_format(tmp_path, content, words):
     ("the cat\n", "line 1"),
     ("the\t1\t2\n", "line 1"),
     (GLOVE.replace("\n", "\r"), "line 1: a carriage return"),
+    (b"3 4\nthe \x00\x01\x02\ncat ", "vectors.txt: is a binary file of word2vec; .* binary=False"),
     (f"8 3\n{GLOVE}".replace("\n", "\r"), "line 1: a carriage return"),
-    (b"3 4\nthe \x00\x01\x02\ncat ", "line 2"),
-    (b"2 3\nthe \x00\r\x80?\x01\x02\x03\x04", "line 2: expected .*, not binary"),
-    (b"SQLite format 3\0\x10\0\r the", "line 1: expected .*, not binary"),
+    (b"2 3\nthe \x00\r\x80?\x01\x02\x03\x04", "is a binary file of word2vec"),
     ("", "vectors.txt: "),
     ("8 3\n", "vectors.txt: no word vectors"),
     ("\n\n", "line 1"),
@@ -98,6 +99,25 @@ def test_malformed_files(tmp_path, content, expected, wanted):
   with pytest.raises(EncoderError, match=expected) as error:
     _read(tmp_path, content, wanted)
   assert "vectors.txt" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("wanted", [None, {"cat"}])
+def test_files_of_other_programs(tmp_path, wanted):
+  vectors = np.random.default_rng(0).normal(size=(3, 50)).astype("<f4")
+  # gensim ends no vector by a line feed, and the program word2vec each.
+  for end in (b"", b"\n"):
+    rows = [word + b" " + vector.tobytes() + end for word, vector in zip((b"a", b"cat", b"b"), vectors, strict=True)]
+    with pytest.raises(EncoderError, match=r"vectors\.txt: is a binary file of word2vec; expected a text file"):
+      _read(tmp_path, b"3 50\n" + b"".join(rows), wanted)
+  with pytest.raises(EncoderError, match=r"vectors\.txt: is a file of floret, .*; expected a text file"):
+    _read(tmp_path, "2 3 2 4 2 2166136261 < >\n0 1 2 3\n1 2 3 4\n", wanted)
+  with contextlib.closing(sqlite3.connect(tmp_path / "a.magnitude")) as database:
+    database.execute("CREATE TABLE magnitude (key TEXT, dim_0 INTEGER)")
+    database.commit()
+  with pytest.raises(EncoderError, match=r"a\.magnitude: is a database of SQLite, .*; expected a text file"):
+    WordVectors.from_file(tmp_path / "a.magnitude", wanted)
+  # A word may look like a first line of floret.
+  assert _read(tmp_path, "2 3 2 4 2 2166136261 5 7\n0 1 2 3 4 5 6 7\n").vectors.shape == (2, 7)
 
 
 @pytest.mark.parametrize("wanted", [None, {"cat"}])

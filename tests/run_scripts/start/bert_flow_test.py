@@ -50,6 +50,7 @@ print(json.dumps(results))
 """
 _WITHOUT_MODEL = ("eval --predictions", "export", "report", "serve-check", "index", "dedupe --vectors", "calibrate")
 WRONG = {
+  "score pairs.tsv --model=table": "--model=table: a static model, which has no transformer; give static:table",
   "fit --model=gpt2": "--model=gpt2",
   "fitt": "'fitt' is no command",
   "score": "--input: missing",
@@ -377,7 +378,8 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
       err = f"{status}\n"
       status = 1
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith("error: ") and text in err, (line, err)
-  assert not results["fit --model=gpt2"][3]  # TensorFlow takes seconds to import
+  for line in ("fit --model=gpt2", "score pairs.tsv --model=table"):
+    assert not results[line][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
   written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered", "of_roles"}
   if HAS_PARQUET:

@@ -79,9 +79,11 @@ def prepare(folder):
   }
   for name, content in files.items():
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-  files["saved"] = ""
-  (folder / "saved").mkdir()
-  (folder / "saved/state.json").write_text("{}")
+  for path, content in (("saved/state.json", "{}"), ("table/config.json", '{"model_type": "model2vec"}')):
+    name = path.split("/")[0]
+    files[name] = ""
+    (folder / name).mkdir()
+    (folder / path).write_text(content)
   if not HAS_PARQUET:
     return set(files)
   import pyarrow as pa

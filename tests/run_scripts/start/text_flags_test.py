@@ -1,13 +1,15 @@
-"""run_scripts/text_flags.py: what --output may be, besides a file."""
+"""run_scripts/text_flags.py: what --output may be, besides a file, and what is said of a model without steps."""
 
 import os
 
 import pytest
 from absl import flags
 
+from bert_flow_tf import SentenceModel
 from bert_flow_tf.errors import ConfigError
-from run_scripts import text_flags
-from tests.testing import rejected
+from run_scripts import common_flags, text_flags
+from tests.encoder.other.static_model_test import save
+from tests.testing import edit_json, rejected
 
 
 @pytest.fixture
@@ -54,3 +56,19 @@ def test_a_pipe_and_an_open_file_are_written_and_not_replaced(write, tmp_path):
 def test_a_folder_is_no_file(write, tmp_path):
   with rejected(ConfigError, "output"):
     write(str(tmp_path), b"a\n")
+
+
+@pytest.mark.parametrize("calibration", [None, "soft-whitening"])
+def test_a_table_with_a_calibration_is_calibrated(tmp_path, monkeypatch, caplog, calibration):
+  folder = save(tmp_path / "table")
+  edit_json(folder / "config.json", calibration=calibration)
+  values = flags.FlagValues()
+  for name in ("flow_folder", "calibration", "allow_other_encoder"):
+    flags.DEFINE_string(name, None, "", flag_values=values)
+  values.mark_as_parsed()
+  monkeypatch.setattr(text_flags, "FLAGS", values)
+  loaded = SentenceModel.from_pretrained(f"static:{folder}")
+  monkeypatch.setattr(common_flags, "load_model", lambda *_: loaded)
+  with caplog.at_level("INFO", logger="absl"):
+    text_flags.load_text_model(["A.", "B."])
+  assert ("the similarity is not calibrated" in caplog.text) == (calibration is None)
