@@ -14,19 +14,19 @@ class _CurrentWeights:
   # would join new latents with the old log-determinant. A copy of the tensor is new to it.
   def forward(self, x: npt.ArrayLike | tf.Tensor, name: str = "forward", **kwargs: object) -> tf.Tensor:
     """u [..., dim] -> z [..., dim]."""
-    return super().forward(_copied(x), name, **kwargs)
+    return super().forward(_copied(x), name, **kwargs)  # type: ignore[misc]
 
   def inverse(self, y: npt.ArrayLike | tf.Tensor, name: str = "inverse", **kwargs: object) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
-    return super().inverse(_copied(y), name, **kwargs)
+    return super().inverse(_copied(y), name, **kwargs)  # type: ignore[misc]
 
   def forward_log_det_jacobian(self, x: npt.ArrayLike | tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
     """u [..., dim] -> log|det dz/du|; further arguments as of `tfb.Bijector`."""
-    return super().forward_log_det_jacobian(_copied(x), *args, **kwargs)
+    return super().forward_log_det_jacobian(_copied(x), *args, **kwargs)  # type: ignore[misc]
 
   def inverse_log_det_jacobian(self, y: npt.ArrayLike | tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
     """z [..., dim] -> -log|det dz/du| at u(z); further arguments as of `tfb.Bijector`."""
-    return super().inverse_log_det_jacobian(_copied(y), *args, **kwargs)
+    return super().inverse_log_det_jacobian(_copied(y), *args, **kwargs)  # type: ignore[misc]
 
 
 def _copied(values):
