@@ -56,13 +56,13 @@ def forward_and_log_det(
   return tf.concat([*left, u], axis=-1), sum(log_dets, tf.zeros([], u.dtype))
 
 
-def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
-  """Returns the bijector of the whole flow; forward is u -> z, as `forward_and_log_det` computes it, of any dtype."""
+def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Chain":
+  """Returns the `tfb.Chain` of the flow; forward is u -> z, as `forward_and_log_det` computes it, of any dtype."""
   # `tfb.Chain` applies its list from right to left, so every list is passed reversed. Level l works on the first
   # dim / 2**l of the dimensions of u; the others have left.
   from tensorflow_probability import bijectors as tfb
 
-  from bert_flow_tf.flow.bijectors import Cast
+  from bert_flow_tf.flow.bijectors import Cast, FlowChain
 
   seeds = dropout_seeds(dropout_seed)
   parts = []
@@ -76,7 +76,7 @@ def chain_bijector(levels: Levels, dim: int, dropout_seed: tf.Tensor | None = No
     parts.append(bijector)
   parts.append(tfb.Permute(latent_order(dim, len(levels)), axis=-1, name="reordering"))
   parts.append(Cast(levels[0][0][0].dtype))
-  return tfb.Chain(parts[::-1], name="chain")
+  return FlowChain(parts[::-1], name="chain")
 
 
 def initialize_levels(levels: Levels, batch: tf.Tensor) -> None:

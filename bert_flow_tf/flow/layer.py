@@ -89,8 +89,7 @@ class FlowLayer(Layer):
   def make_bijector(self, dropout_seed: tf.Tensor | None = None) -> "tfp.bijectors.Bijector":
     """Returns a new bijector over this layer's weights; forward is u -> z. The first tensor builds a new layer.
 
-    A bijector keeps results by tensor: make a new one after a training step, as an old one joins new latents with the
-    old log-determinant.
+    It always computes by the current weights. A `tfb.Chain` of your own around it keeps results by tensor.
     """
     from bert_flow_tf.flow.bijectors import LayerBijector
 

@@ -184,6 +184,10 @@ def summary(folder: pathlib.Path) -> list[str]:
   if _takes_text(contents):
     name = contents["encoder"]["name"]
   agreement = contents["agreement_with_python"]
+  parts = {"pooled": "the encoder", "calibrated": "the calibration", "whole": "both together"}
+  differences = [
+    f"{agreement[key]:.1g} of {part}" for key, part in parts.items() if key in agreement
+  ]  # whole: since 0.3
   size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
   dims = f"{calibration['dim']} dimensions"
   if calibration["output_dim"] != calibration["dim"]:
@@ -191,8 +195,7 @@ def summary(folder: pathlib.Path) -> list[str]:
   lines = [
     f"{folder}: {name}, calibration {calibration['name']}, {dims}, {size / 1e6:.1f} MB",
     f"signatures: {', '.join(contents['signatures'])}",
-    f"largest difference from Python, relative to the largest value: {agreement['pooled']:.1g} before calibration, "
-    f"{agreement['calibrated']:.1g} after",
+    f"largest difference from Python, relative to the largest value: {', '.join(differences)}",
   ]
   for sentence in contents.get("warnings", []):
     lines.append(f"warning: {sentence}")

@@ -1,10 +1,13 @@
 """`Glow` against the equations (`reference.py`), its density and its arguments."""
 
+import functools
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_probability import bijectors as tfb
+from tensorflow_probability import distributions as tfd
 
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow.chain import chain_bijector, dropout_seeds, forward_and_log_det
@@ -87,18 +90,56 @@ def test_samples_come_from_the_density(plane):
 
 
 def test_new_weights_give_new_results_for_the_same_tensor():
-  """Bijectors remember results by tensor: neither a flow nor its density may answer from that memory."""
+  """Bijectors of TFP remember results by tensor: no flow, kept density or kept bijector may answer from that memory."""
   flow = randomize(Glow(config(n_levels=1, depth=1), 4, seed=0, dtype="float64"))
   u = tf.constant(cone(3, 4))
-  calls = [flow, flow.transform, flow.inverse, flow.bits_per_dim, lambda x: flow.distribution.log_prob(x)]
-  before = [call(u).numpy() for call in calls]
+  kept = flow.distribution
+  inverted = tfb.Invert(tfb.Chain([flow.make_bijector()]))  # a chain of the user's needs a copy
+  own = tfd.TransformedDistribution(kept.distribution, inverted)
+  densities = [kept.log_prob, kept.prob, tf.function(kept.log_prob), lambda u: own.log_prob(tf.identity(u))]
+  calls = [flow, flow.transform, flow.inverse, flow.bits_per_dim, *densities]
+  for part in (flow, flow.levels[0][0][0]):
+    bijector = part.make_bijector()
+    log_dets = (bijector.forward_log_det_jacobian, bijector.inverse_log_det_jacobian)
+    calls += [bijector.forward, bijector.inverse, *(functools.partial(log_det, event_ndims=1) for log_det in log_dets)]
+    density = tfd.TransformedDistribution(kept.distribution, tfb.Invert(bijector))
+    calls += [density.log_prob, bijector(kept.distribution).log_prob]
+  assert isinstance(flow.make_bijector(), tfb.Chain)
+  before = [call(u) for call in calls]  # kept alive, as TFP forgets what nobody else holds
   flow.levels[0][0][0].logs.assign_add([0.3] * 4)
   for call, old in zip(calls, before, strict=True):
-    assert np.abs(call(u).numpy() - old).max() > 1e-3
+    assert np.abs(call(u).numpy() - old.numpy()).max() > 1e-3 * np.abs(old).max()
+  # A new flow and a new tensor have no memory.
+  expected = flow.copy().distribution.log_prob(fresh(u))
+  for density, value in zip(densities, (expected, tf.exp(expected), expected, expected), strict=True):
+    np.testing.assert_allclose(density(u), value, rtol=1e-12)
   # The result is fed back as the very tensor that the bijector gave: it must be computed, not remembered.
   z = flow.transform(u)
   flow.levels[0][0][0].b.assign_add([1.0] * 4)
   assert np.abs(flow.inverse(z).numpy() - u.numpy()).max() > 0.5
+
+
+def test_training_by_a_kept_density():
+  """Gradients on one tensor, step by step, are those of the loss, which has no memory."""
+  flow, u = (
+    randomize(Glow(config(n_levels=2, depth=1, coupling="affine"), 4, seed=0, dtype="float64")),
+    tf.constant(cone(5, 4)),
+  )
+  kept, held = flow.distribution, []
+  for _ in range(3):
+    found = []
+    for loss in (
+      lambda: -tf.reduce_mean(kept.log_prob(u)),
+      lambda: tf.reduce_mean(flow.bits_per_dim(u)) * 4 * np.log(2),
+    ):
+      with tf.GradientTape() as tape:
+        value = loss()
+      found.append([value, *tape.gradient(value, flow.trainable_variables)])
+    for value, expected in zip(*found, strict=True):
+      np.testing.assert_allclose(value, expected, rtol=1e-8, atol=1e-10)
+    held.append(kept.bijector.inverse(u))
+    for weight, gradient in zip(flow.trainable_variables, found[1][1:], strict=True):
+      weight.assign_sub(0.05 * gradient)
 
 
 @pytest.mark.parametrize("call", ["transform", "inverse", "bits_per_dim"])

@@ -4,6 +4,7 @@ import base64
 import json
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -12,7 +13,9 @@ from bert_flow_tf.calibration.saving import load_calibration
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import read_json
 from bert_flow_tf.report import result_files
-from bert_flow_tf.serving import metadata
+from bert_flow_tf.serving import golden, metadata
+from bert_flow_tf.serving.served_model import ServedModel
+from bert_flow_tf.serving.settings import METADATA
 from bert_flow_tf.serving.signatures import SIGNATURES
 from tests.runs import small_runs
 from tests.runs.small_runs import write_pairs
@@ -168,3 +171,35 @@ def markdown_table() -> str:
 
 def test_the_docs_have_the_table():
   assert markdown_table() in (REPO / "docs" / "serving.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_agreement_of_the_whole_way(normalize):
+  """A whitening magnifies what rounding does to the encoder's embeddings; the calibration alone agrees."""
+  model = SentenceModel.from_pretrained("static:mini").fit([f"{word} dog {word}" for word in "abcdefgh"], "whitening")
+  sentences = list(golden.SENTENCES)
+  pooled = model.encode(sentences, calibrated=False)
+  rounded = pooled + np.float32(5e-5) * np.abs(pooled).max() * np.sign(
+    np.random.default_rng(0).normal(size=pooled.shape)
+  )
+  of_graph = model.transform(rounded)
+  of_python = model.encode(sentences, normalize_embeddings=normalize)
+  if normalize:
+    of_graph = of_graph / np.linalg.norm(of_graph, axis=1, keepdims=True)
+  answers = {"serving_default": {"outputs": {"embedding": of_graph}}, "embed_pooled": {"outputs": {"pooled": rounded}}}
+  found = golden.compare(answers, ServedModel(model, normalize=normalize))
+  expected = np.abs(of_graph - of_python).max() / np.abs(of_python).max()
+  assert found["whole"] == pytest.approx(expected, rel=0.01) and expected > 1e-4
+  assert found["pooled"] == pytest.approx(5e-5, rel=0.01) and found["calibrated"] < 1e-6
+
+
+def test_the_summary_names_each_difference(tmp_path):
+  """A version of 0.2 has no number of the whole way."""
+  (tmp_path / METADATA).parent.mkdir()
+  for agreement, expected in (
+    ({"pooled": 2e-7, "calibrated": 0.0, "whole": 3e-5, "min_cosine": 1.0}, ", 3e-05 of both together"),
+    ({"pooled": 2e-7, "calibrated": 0.0, "min_cosine": 1.0}, ""),
+  ):
+    (tmp_path / METADATA).write_text(json.dumps({**CONTENTS, "agreement_with_python": agreement}))
+    line = metadata.summary(tmp_path)[2]
+    assert line.partition("value: ")[2] == f"2e-07 of the encoder, 0 of the calibration{expected}"

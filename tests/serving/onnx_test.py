@@ -58,6 +58,7 @@ def test_answers_of_a_process_with_onnxruntime_and_tokenizers_alone(folder, tmp_
   assert files == {"model.onnx", "tokenizer.json", *extra}
   assert json.loads((version / METADATA).read_text())["versions"]["tf2onnx"]
   assert "onnxruntime.InferenceSession" in (version / CARD).read_text() and "docker" not in "".join(summary(version))
+  assert summary(version)[2].endswith(" of both together")
 
 
 def test_a_calibration_alone(folder, tmp_path):

@@ -85,6 +85,7 @@ def test_files_of_a_version(models, folders):
   assert "openvino/model_server" in card and "TF Text" not in card and '"input_ids": input_ids' in card
   lines = summary(folder)
   assert "openvino/model_server" in lines[-1] and lines[1] == "signatures: embed"
+  assert lines[2].endswith(f", {metadata['agreement_with_python']['whole']:.1g} of both together")
   # Without folders of this machine.
   assert str(REPO) not in (folder / "model.xml").read_text()
 
