@@ -7,26 +7,26 @@ from tensorflow_probability import bijectors as tfb
 from bert_flow_tf.flow.keras import Layer, variables_of
 
 
-class _CurrentWeights:
+class _CurrentWeights(tfb.Bijector):
   """Base of bijectors that always compute by the current weights."""
 
   # TFP keeps results by the tensor that it got, and not all of them equally long: after a change of the weights it
   # would join new latents with the old log-determinant. A copy of the tensor is new to it.
   def forward(self, x: npt.ArrayLike | tf.Tensor, name: str = "forward", **kwargs: object) -> tf.Tensor:
     """u [..., dim] -> z [..., dim]."""
-    return super().forward(_copied(x), name, **kwargs)  # type: ignore[misc]
+    return super().forward(_copied(x), name, **kwargs)
 
   def inverse(self, y: npt.ArrayLike | tf.Tensor, name: str = "inverse", **kwargs: object) -> tf.Tensor:
     """z [..., dim] -> u [..., dim]."""
-    return super().inverse(_copied(y), name, **kwargs)  # type: ignore[misc]
+    return super().inverse(_copied(y), name, **kwargs)
 
   def forward_log_det_jacobian(self, x: npt.ArrayLike | tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
     """u [..., dim] -> log|det dz/du|; further arguments as of `tfb.Bijector`."""
-    return super().forward_log_det_jacobian(_copied(x), *args, **kwargs)  # type: ignore[misc]
+    return super().forward_log_det_jacobian(_copied(x), *args, **kwargs)
 
   def inverse_log_det_jacobian(self, y: npt.ArrayLike | tf.Tensor, *args: object, **kwargs: object) -> tf.Tensor:
     """z [..., dim] -> -log|det dz/du| at u(z); further arguments as of `tfb.Bijector`."""
-    return super().inverse_log_det_jacobian(_copied(y), *args, **kwargs)  # type: ignore[misc]
+    return super().inverse_log_det_jacobian(_copied(y), *args, **kwargs)
 
 
 def _copied(values):
