@@ -1,4 +1,4 @@
-"""docs/report.png, README's picture: the page of README's main command.
+"""docs/report.png, the picture of docs/index.md: the page of README's main command.
 
 The picture keeps the page's text, which is compared with the text of a new run. After a change of the page,
 DRAW_PICTURE=1 writes the new picture with Chromium.

@@ -104,8 +104,7 @@ QUOTES = [
     )
   ),
   *(
-    (page, f"| {name} |", [cell])
-    for page in ("README.md", "docs/tour.md")
+    ("docs/tour.md", f"| {name} |", [cell])
     for name, cell in (
       ("`paper`", (MINI, FLOW, STSB)),
       ("`recommended`", (MINI, RECIPE, STSB)),
