@@ -373,8 +373,8 @@ class TextEncoder(abc.ABC):
           if cache is not None:
             cache.save(key, chunk, values)
     if len(unique) < len(sentences):
-      # In place, as a corpus may fill half of the memory: the row of a sentence never stands behind it, so that the last
-      # ones are written first.
+      # In place, as a corpus may fill half of the memory. The row of a sentence never stands behind it, so that the
+      # last ones are written first.
       for start in reversed(range(0, len(sentences), CHUNK_SENTENCES)):
         result[start : start + CHUNK_SENTENCES] = result[rows[start : start + CHUNK_SENTENCES]]
     return result
