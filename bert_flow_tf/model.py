@@ -30,6 +30,7 @@ from bert_flow_tf.calibration.step import (
 from bert_flow_tf.calibration.step_list import Calibrating, read_steps, without_identity
 from bert_flow_tf.data.files.rows import log_without_text
 from bert_flow_tf.data.pairs import SentencePairs, Texts, check_pairs, check_sentences, sentences_or_pairs
+from bert_flow_tf.encoder.cache import CHUNK_SENTENCES
 from bert_flow_tf.encoder.checkpoints.declared import DOCUMENT, QUERY, role_of
 from bert_flow_tf.encoder.identity import (
   RECIPE,
@@ -601,8 +602,10 @@ class SentenceModel:
     else:
       embeddings = self._embed(texts, batch_size, bool(show_progress_bar), prompt)
     embeddings = embeddings[:, :truncate_dim]
-    if normalize_embeddings:
-      embeddings = normalized(embeddings)
+    if normalize_embeddings:  # in place, as a corpus may fill half of the memory
+      for start in range(0, len(embeddings), CHUNK_SENTENCES):
+        part = embeddings[start : start + CHUNK_SENTENCES]
+        part[:] = normalized(part)
     if is_single:
       return embeddings[0]
     return embeddings

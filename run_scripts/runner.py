@@ -172,6 +172,8 @@ def _guarded(main, resumes=True, files=()):
     return _fail(error)
   except KeyboardInterrupt:
     return _fail(stopped, 130)
+  except MemoryError as error:  # NumPy's says how much one array needs
+    return _fail(_exhausted(error))
   except Exception as error:
     if interrupted:  # TensorFlow turns an interrupt while it traces into other errors
       return _fail(stopped, 130)
@@ -186,6 +188,15 @@ def _guarded(main, resumes=True, files=()):
     reason = " ".join(error.message.split())[:200]
     return _fail(f"out of memory ({reason}); use a smaller batch size")
   return 0
+
+
+def _exhausted(error):
+  """Returns that memory is not enough, and what takes less."""
+  reason = f" ({error})" if str(error) else ""
+  way = "give fewer records at once, or more memory"
+  if "vectors" in FLAGS and FLAGS.vectors is None:
+    way += ", or the vectors that bert-flow embed wrote, which may be larger than memory (--vectors=FOLDER)"
+  return f"out of memory{reason}; {way}"
 
 
 def _unwritten(error):

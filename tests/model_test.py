@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -75,6 +76,27 @@ def test_embeddings_are_those_of_encoder_and_calibration(model, rows):
   np.testing.assert_allclose(model.encode(SENTENCES, calibrated=False), rows, atol=1e-6)
   normalized = model.encode(SENTENCES, normalize_embeddings=True)
   np.testing.assert_allclose(np.linalg.norm(normalized, axis=1), 1.0, atol=1e-6)
+
+
+def test_embeddings_are_held_once(encoder, monkeypatch):
+  """Those of texts that repeat, and of length 1, are made in place."""
+  for name in ("encoder.text_encoder.CHUNK_SENTENCES", "model.CHUNK_SENTENCES", "io.checks._CHUNK"):
+    monkeypatch.setattr(f"bert_flow_tf.{name}", 1000)
+  table = np.random.default_rng(0).normal(size=[20_000, 256]).astype(np.float32)
+  monkeypatch.setattr(encoder, "dim", lambda _: 256)
+  monkeypatch.setattr(encoder, "_embed_texts", lambda texts, *_: table[list(map(int, texts))])
+  numbers = np.r_[0:9000, 100:900, 9000:20_000, 0:20_000:3]
+  texts, model = list(map(str, numbers)), SentenceModel(encoder)
+  model.encode(texts[:2000])
+  tracemalloc.start()
+  try:
+    embeddings = model.encode(texts, normalize_embeddings=True)
+    peak = tracemalloc.get_traced_memory()[1]
+  finally:
+    tracemalloc.stop()
+  expected = table[numbers] / np.linalg.norm(table[numbers], axis=1, keepdims=True)
+  np.testing.assert_array_equal(embeddings, expected)
+  assert peak < 1.5 * embeddings.nbytes
 
 
 def test_without_calibration(encoder, rows):

@@ -350,13 +350,14 @@ class TextEncoder(abc.ABC):
     rows = np.fromiter(map(positions.__getitem__, sentences), np.int64, len(sentences))
     first = np.unique(rows, return_index=True)[1]
     unique = list(positions)
-    embeddings = np.empty([len(unique), self.dim(pooling)], np.float32)
+    result = np.empty([len(sentences), self.dim(pooling)], np.float32)
+    embeddings = result[: len(unique)]
     cached = np.zeros(len(unique), bool)
     if isinstance(cache, str | os.PathLike):
       cache = EmbeddingCache(cache)
     if cache is not None and unique:
       key = cache.key(self._cache_settings(pooling, max_seq_length))
-      embeddings, cached = cache.load(key, unique, self.dim(pooling))
+      embeddings[:], cached = cache.load(key, unique, self.dim(pooling))
       ids = self.tokenizer.warn_of_text([unique[i] for i in np.flatnonzero(cached)], max_seq_length)
       if self.token_weights is not None:
         self.token_weights.warn_of_text(ids)
@@ -371,9 +372,12 @@ class TextEncoder(abc.ABC):
           embeddings[rows_of_chunk] = values
           if cache is not None:
             cache.save(key, chunk, values)
-    if len(unique) == len(sentences):
-      return embeddings
-    return embeddings[rows]
+    if len(unique) < len(sentences):
+      # In place, as a corpus may fill half of the memory. The row of a sentence never stands behind it, so that the
+      # last ones are written first.
+      for start in reversed(range(0, len(sentences), CHUNK_SENTENCES)):
+        result[start : start + CHUNK_SENTENCES] = result[rows[start : start + CHUNK_SENTENCES]]
+    return result
 
   def _check_finite(self, embeddings, numbers):
     """Raises EncoderError unless embeddings [n, dim] of sentences with these numbers [n] are finite."""

@@ -157,11 +157,11 @@ def _embedded(model, texts, batch_size, show_progress_bar):
   first = first_equal(texts)
   distinct = np.intersect1d(first, rows_with_text(texts))
   vectors = model.encode([texts[row] for row in distinct], batch_size=batch_size, show_progress_bar=show_progress_bar)
-  # The last row is of the blank texts.
-  vectors = np.concatenate([vectors, np.zeros_like(vectors, shape=[1, vectors.shape[1]])])
+  # The last row is of the blank texts; as a part of its own, since to append it would copy all vectors.
+  parts = [check_rows(vectors), np.zeros([1, vectors.shape[1]], np.float32)]
   places = np.full(len(texts), len(distinct))
   places[distinct] = np.arange(len(distinct))
-  return UnitRows([check_rows(vectors)], vectors.shape[1]).select(places[first])
+  return UnitRows(parts, vectors.shape[1]).select(places[first])
 
 
 def duplicates_of_rows(

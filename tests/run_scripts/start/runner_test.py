@@ -7,7 +7,9 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
+from absl import flags
 
 from bert_flow_tf.errors import ConfigError
 from run_scripts import runner
@@ -63,6 +65,7 @@ def test_arguments_in_a_message_are_the_flags_that_a_user_types(monkeypatch, cap
     (KeyboardInterrupt, True, 130, f"interrupted; {RESUMES}"),
     (KeyboardInterrupt, False, 130, "interrupted; start the same command again"),
     (lambda: exhausted("OOM when"), True, 1, "out of memory (OOM when); use a smaller batch size"),
+    (MemoryError, False, 1, "out of memory; give fewer records at once, or more memory"),
     (lambda: exhausted("x; No space left on device"), True, 1, f"the disk is full; free some space, and {RESUMES}"),
   ],
 )
@@ -72,6 +75,22 @@ def test_errors_that_a_user_can_mend_are_one_line(capsys, make_error, resumes, s
 
   assert runner._guarded(main, resumes) == status
   assert capsys.readouterr().err == f"error: {line}\n"
+
+
+@pytest.mark.parametrize(("given", "way"), [(None, True), ("vectors", False)])
+def test_a_lack_of_memory_names_the_way_that_needs_less(monkeypatch, capsys, given, way):
+  values = flags.FlagValues()
+  flags.DEFINE_string("vectors", given, "", flag_values=values)
+  values.mark_as_parsed()
+  monkeypatch.setattr(runner, "FLAGS", values)
+
+  def main():
+    np.empty([2**40, 2**20], np.float32)  # more than any machine has
+
+  assert runner._guarded(main, resumes=False) == 1
+  message = capsys.readouterr().err
+  assert message.startswith("error: out of memory (Unable to allocate 4.00 EiB") and message.count("\n") == 1
+  assert ("--vectors=FOLDER" in message) == way
 
 
 def test_an_interrupt_that_became_another_error(capsys):
