@@ -284,15 +284,18 @@ def export(
   reference: "Texts | SentencePairs | None" = None,
 ) -> None:
   """Writes a version of a model into --export_dir and prints a summary; its calibration's folder or None."""
+  if FLAGS.format == MODEL2VEC:
+    # `export_model` imports TensorFlow, which takes seconds.
+    from bert_flow_tf.serving.model2vec import export_model2vec
+
+    print_table(export_model2vec(model, FLAGS.export_dir, settings(ExportSettings)))
+    return
   from bert_flow_tf.serving.metadata import read_origin, summary
 
   # The served model names the run that its calibration is from.
   about = read_origin(calibration_folder, model)
   export_settings = dataclasses.asdict(settings(ExportSettings))
   folder = bert_flow_tf.export_model(model, FLAGS.export_dir, reference=reference, about=about, **export_settings)
-  if FLAGS.format == MODEL2VEC:
-    print_table(folder)
-    return
   print("\n".join(summary(folder)))
 
 

@@ -65,3 +65,10 @@ def test_static_encoders(command, tmp_path):
   arguments = ["--dry_run", "--column=sentence1"] if command == "dedupe" else ["--model=static:mini"]
   _, logged = lines_of(command, path, *arguments)
   assert any("kept" in line or "static:mini" in line for line in logged)
+
+
+def test_a_table_of_vectors(tmp_path):
+  SentenceModel.from_pretrained("static:mini").fit(TEXTS, "whitening-3").save(tmp_path / "whitening")
+  arguments = [f"--flow_folder={tmp_path / 'whitening'}", "--format=model2vec", f"--export_dir={tmp_path / 'table'}"]
+  printed, _ = lines_of("export", *arguments)
+  assert printed[0].startswith(str(tmp_path / "table"))
