@@ -105,14 +105,15 @@ def _no_input(pattern: str) -> str:
   path = storage.absolute(pattern)
   is_local = bool(pattern) and storage.is_local(pattern)
   if is_local and os.path.isdir(path):
-    files = f"files, as '{pattern.rstrip('/')}/*' for all in the folder"
+    folder = pattern.rstrip("/")
+    files = f"files, as '{folder}/*' for all in the folder, or '{folder}/**' for those in its folders, too"
     return f"a folder; expected {storage.expected_file(path, files)}"
   if is_local and os.path.exists(path) and pathlib.Path(path).is_fifo():
     expected = "a file, or - for standard input, as in COMMAND | bert-flow ..."
     return f"a pipe, which can be read only once; expected {expected}"
   if storage.is_list(pattern):
     return f"no such file; several are a list of the flag: --input={pattern}"
-  return "no such file; expected files, or globs, whose * leaves out names that begin with _ or ."
+  return "no such file; expected files, or globs, whose * leaves out folders, and names that begin with _ or ."
 
 
 def plan_shards(paths: Sequence[str], input_format: InputFormat, shard_size: int, shard_bytes: int) -> ShardPlan:

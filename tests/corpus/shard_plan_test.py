@@ -112,7 +112,12 @@ def test_inputs_by_globs(tmp_path, monkeypatch):
   assert find("b.txt", "a.txt") == ["b.txt", "a.txt"]
   assert find("c[1].txt", "**/a.txt") == ["c[1].txt", "a.txt", "d/a.txt"]
   os.mkfifo("pipe")  # is not waited for
-  expected = {"*.gz": "no such file", "": "no such file", "d": "a folder", "pipe": "can be read only once; .* or - for"}
+  expected = {
+    "*.gz": "no such file",
+    "": "no such file",
+    "d": r"a folder; .* 'd/\*\*' for",
+    "pipe": "can be read only once; .* or - for",
+  }
   for pattern, message in expected.items():
     with rejected(ConfigError, "input", match=message):
       find("a.txt", pattern)
@@ -135,7 +140,7 @@ def test_a_glob_leaves_out_hidden_files_and_markers(tmp_path, monkeypatch):
   # What is named itself is read, and so is a folder or a mark in the glob.
   assert find("out/_SUCCESS") == ["out/_SUCCESS"] and find("_data/*") == names[2:] == find("_d*/*.json")
   assert find("out/_*") == ["out/_SUCCESS", "out/_metadata"]
-  with rejected(ConfigError, "input", match="leaves out names that begin with _ or"):
+  with rejected(ConfigError, "input", match="leaves out folders, and names that begin with _ or"):
     find("out/?SUCCESS")
 
 
