@@ -22,7 +22,7 @@ from bert_flow_tf.encoder.settings import LOADING, OPENVINO, POOLING, EncoderSet
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.files import check_new_folder
 from bert_flow_tf.serving.settings import MODEL2VEC, ExportSettings, check_installed, check_precision
-from run_scripts import help_page
+from run_scripts import help_page, quiet
 from run_scripts.bert_flow import program_name
 
 if TYPE_CHECKING:
@@ -290,6 +290,7 @@ def export(
 
     print_table(export_model2vec(model, FLAGS.export_dir, settings(ExportSettings)))
     return
+  quiet.import_tensorflow()  # a static encoder with a linear calibration is loaded without it
   from bert_flow_tf.serving.metadata import read_origin, summary
 
   # The served model names the run that its calibration is from.

@@ -119,7 +119,8 @@ def _find(root, name):
     message = f"split={pathlib.Path(name).stem}: {root / name} does not exist; expected {' or '.join(others)}"
     raise ConfigError(message, argument="split")
   expected = "expected corpus.jsonl, queries.jsonl and qrels/test.tsv, or another split's, in BEIR's layout"
-  raise ConfigError(f"beir={root}: {name} is missing; {expected}", argument="beir")
+  found = f"{name} is missing" if root.is_dir() else "no such folder"
+  raise ConfigError(f"beir={root}: {found}; {expected}", argument="beir")
 
 
 def _error(where, message):

@@ -30,6 +30,7 @@ from bert_flow_tf.progress import counted
 # {number of columns that were given: their roles}
 _ROLES = {0: (), 1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
 _HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
+_NO_COLUMNS = "; write one of these names in the first line, or a file of sentences, a line each"
 _NO_SCORE = ", or nothing for a pair without a score"
 # Scores as pandas writes bool.
 _WORDS = {"true": "1", "false": "0"}
@@ -59,7 +60,7 @@ def read_custom_pairs(
   max_bytes: int = MAX_RECORD_BYTES,
   columns: Sequence[str] = (),
   header: bool | None = None,
-  hint: str = "",
+  hint: str = _NO_COLUMNS,
 ) -> tuple[SentencePairs, str]:
   """Returns the pairs of a file of the task `custom`, NaN without scores, and a description such as "9 sentences of F".
 

@@ -97,3 +97,5 @@ def test_missing_files(tmp_path):
   (tmp_path / "queries.jsonl").unlink()
   with rejected(ConfigError, "beir", match=r"queries.jsonl is missing; expected corpus.jsonl, queries.jsonl and"):
     load_beir(tmp_path)
+  with rejected(ConfigError, "beir", match=r"no such folder; expected corpus.jsonl"):
+    load_beir(tmp_path / "bier")

@@ -54,6 +54,11 @@ def test_export_of_a_calibration_of_vectors(tmp_path):
   flags = [f"--flow_folder={tmp_path}/whitening", "--calibration_only", f"--export_dir={tmp_path}/base"]
   done = finished_python("run_scripts/run_export.py", *flags)
   assert done.stdout.splitlines()[1] == "signatures: serving_default"
+  # A static encoder is loaded without TensorFlow, whose lines the export must hide.
+  done = finished_python(
+    "run_scripts/run_export.py", "--model=static:mini", f"--export_dir={tmp_path}/static", "--quiet"
+  )
+  assert done.stderr == ""
   loaded = tf.saved_model.load(str(tmp_path / "base/1"))
   np.testing.assert_allclose(np.cov(loaded(vectors.astype(np.float32)).numpy().T), np.eye(6), atol=1e-5)
 

@@ -395,7 +395,8 @@ def _names_of_others(look: _Look) -> None:
   if len(rows[0]) > 2 and has_scores == [False, True]:
     message = f"{path}: the first line ({', '.join(rows[0])[:80]}) has no number as the second line has"
     raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}{look.hint}")
-  if look.final_kind != TEXT and [may_be_names(row) for row in rows] == [True, False]:
+  # More columns than a pair and its score: an error names them.
+  if len(rows[0]) <= 3 and _begins_with_names(look):
     message = "%s: the first line (%s) is read as a record; if it has the names of the columns, give %sheader=true"
     logging.warning(message, path, shown_names(rows[0]), look.prefix)
 
@@ -414,8 +415,15 @@ def _pair_by_content(look: _Look) -> Format | None:
 
 
 def _no_roles(look: _Look) -> Format:
-  """Leaves the columns without roles: the user must give them."""
+  """Leaves the columns without roles: the user must give them, by the names that the first line is likely to have."""
+  if look.header is None and _begins_with_names(look):
+    return look.with_names({}, header=True)
   return look.without_names({})
+
+
+def _begins_with_names(look: _Look) -> bool:
+  """Returns whether the first line is likely to have names of columns, and the second a record."""
+  return look.final_kind != TEXT and [may_be_names(row) for row in look.rows] == [True, False]
 
 
 # Rules in their order: a rule returns the format, rejects the file, or leaves it to the next rule.

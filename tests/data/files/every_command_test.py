@@ -399,6 +399,16 @@ def test_a_header_without_known_names_is_warned_of(file, caplog):
   assert "first line" not in caplog.text
 
 
+def test_names_of_many_columns_are_in_the_error(file, caplog):
+  path = file("ticket,subject,text_of_it,created\nT-1,Help,It does not print.,today\n", "tickets.csv")
+  for command in (search, dedupe, fit, job):
+    with pytest.raises(
+      (ConfigError, DataError), match=r"has 4 columns \(ticket, subject, text_of_it, created\), expected sentence"
+    ):
+      command(path)
+  assert "first line" not in caplog.text
+
+
 def test_columns_given_of_a_table_of_r(file):
   path = file("question\tanswer\n1\tWho is he?\tIt is Bo.\n", "a.tsv")
   for columns in (["question", "answer"], ["1", "2"]):
