@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from bert_flow_tf.calibration.names import FLOW, parse_calibration
@@ -118,9 +119,21 @@ def apply_to_files(
 
 def _write(path, file, dim, transform):
   """Writes the calibrated vectors of a file and their ids, completely or not at all; returns the number of rows."""
+  zeros = 0
+
+  def calibrated(block):
+    nonlocal zeros
+    zeros += int(np.count_nonzero(~block.any(axis=1)))
+    return transform(block)
+
   with writing(path) as written:
-    write_npy(written, len(file), dim, map(transform, file.blocks()))
+    write_npy(written, len(file), dim, map(calibrated, file.blocks()))
     file.copy_ids(path)  # before the vectors have their name: a named file always has its ids
+  if zeros:
+    message = (
+      "%s: %s of zeros, as of texts without a known word, of %d; calibrated, they look like others: leave them out"
+    )
+    logging.warning(message, file.path, counted(zeros, "row"), len(file))
   return len(file)
 
 

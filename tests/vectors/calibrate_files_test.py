@@ -269,3 +269,6 @@ def test_the_log_of_a_fit_says_whether_queries_took_part_and_names_zeros(shards,
   fit_files([str(folder)], "mean", str(tmp_path / "both"), queries=[str(tmp_path / "queries.npy")])
   assert f"fitting mean on 50 vectors of 3 files and 40 queries, of {rows.shape[1]} dimensions" in caplog.text
   assert "queries: 1 row of zeros, as of texts without a known word, of 40;" in caplog.text
+  caplog.clear()
+  apply_to_files([str(tmp_path / "queries.npy")], str(tmp_path / "alone"), str(tmp_path / "calibrated.npy"))
+  assert "queries.npy: 1 row of zeros, as of texts without a known word, of 40; calibrated, they" in caplog.text
