@@ -185,9 +185,8 @@ def summary(folder: pathlib.Path) -> list[str]:
     name = contents["encoder"]["name"]
   agreement = contents["agreement_with_python"]
   parts = {"pooled": "the encoder", "calibrated": "the calibration", "whole": "both together"}
-  differences = [
-    f"{agreement[key]:.1g} of {part}" for key, part in parts.items() if key in agreement
-  ]  # whole: since 0.3
+  # Versions before 0.3 have no number of the whole way.
+  differences = [f"{agreement[key]:.1g} of {part}" for key, part in parts.items() if key in agreement]
   size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
   dims = f"{calibration['dim']} dimensions"
   if calibration["output_dim"] != calibration["dim"]:
