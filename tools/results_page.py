@@ -10,7 +10,7 @@ import sys
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.transformer.number_formats import BFLOAT16, INT8
 from bert_flow_tf.errors import BertFlowError, DataError
 from bert_flow_tf.io import files
 from bert_flow_tf.tables.beyond import FLOW, WHITENING, recipe_name
@@ -206,8 +206,9 @@ def _best_rows(table: Table) -> str:
     scores = {}
     for row in table.rows:
       cell = row.cells.get(MEAN, Cell())
-      # A row in int8 is the same method, whose scores differ by rounding.
-      if row.name.startswith(f"{encoder}, ") and f", {INT8}" not in row.name and cell.defined:
+      # A row in fewer bits is the same method, whose scores differ by rounding.
+      is_rounded = any(f", {precision}" in row.name for precision in (BFLOAT16, INT8))
+      if row.name.startswith(f"{encoder}, ") and not is_rounded and cell.defined:
         scores[row.name.removeprefix(f"{encoder}, ")] = cell
     if FIRST_LAST in scores:
       plain = scores[FIRST_LAST]

@@ -8,7 +8,8 @@ import numpy as np
 from absl import logging
 
 from bert_flow_tf.data.flow_corpus import TARGET
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.settings import OPENVINO
+from bert_flow_tf.encoder.transformer.number_formats import BFLOAT16, INT8
 from bert_flow_tf.errors import BertFlowError
 from bert_flow_tf.evaluation.bootstrap import bootstrap_gain
 from bert_flow_tf.evaluation.controls import CHARACTERS
@@ -43,9 +44,12 @@ _FITTED = (
   RowRecipe("word-rows", SOFT_AND_CHARACTERS, token_weights=IDF, static=True),
 )
 _ROWS = (*_CONTROLS, RowRecipe(AVG), RowRecipe(FIRST_LAST), *_FITTED)
-# The best rows that run a transformer, with its products in 8 bits.
-_IN_INT8 = tuple(
-  RowRecipe("mix", calibration, token_weights=IDF, precision=INT8) for calibration in (SOFT, _AUTO, SOFT_AND_CHARACTERS)
+# The best rows that run a transformer, in fewer bits.
+_FEWER_BITS = ((INT8, ""), (BFLOAT16, OPENVINO), (INT8, OPENVINO))
+_IN_FEWER_BITS = tuple(
+  RowRecipe("mix", calibration, token_weights=IDF, precision=precision, engine=engine)
+  for precision, engine in _FEWER_BITS
+  for calibration in (SOFT, _AUTO, SOFT_AND_CHARACTERS)
 )
 _ABLATION_ROWS = (
   WHITENING,
@@ -74,13 +78,13 @@ _NOT_RUN = (
 
 
 def _beyond_recipes(request: TableRequest, bench: Workbench) -> list[RowRecipe]:
-  """Returns `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus; int8."""
+  """Returns `_ROWS`, fitted on the evaluated set, on all sets, and on lines of a general corpus; and in fewer bits."""
   recipes = list(_ROWS)
   for recipe in _FITTED:
     recipes.append(_on_all_sets(request, recipe))
   if request.arguments.corpus:
     recipes += _on_corpus(request)
-  recipes += _IN_INT8
+  recipes += _IN_FEWER_BITS
   return _supported_recipes(bench, recipes)
 
 
@@ -90,18 +94,24 @@ def _on_corpus(request: TableRequest) -> list[RowRecipe]:
 
 
 def _beyond_notes(request: TableRequest, rows: Sequence[ScoredRow]) -> list[str]:
-  notes = list(map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", INT8, "▲, ▼")))
+  notes = list(
+    map(note, (*CONTROLS, "(target)", "(all sets)", "mix", "idf", "static", *map(_joined, _FEWER_BITS), "▲, ▼"))
+  )
   if request.arguments.corpus:
     notes += [note("(corpus)"), *_corpus_notes(request)]
   notes += [*_binary_notes(request), *only_embedding_notes(request)]
   for row in rows:
     if row.recipe.calibration == _AUTO and row.fitted:
       places = [f"{calibration} on {', '.join(tasks)}" for calibration, tasks in row.fitted.items()]
-      method = " in ".join(filter(None, (_AUTO, row.recipe.precision)))
+      method = " in ".join(filter(None, (_AUTO, _joined((row.recipe.precision, row.recipe.engine)))))
       notes.append(f"{row.bench.title}, choice of {method}{_fitted_on(row.recipe)}: {'; '.join(places)}.")
   if not any(bench.paper_encoder for bench in request.benches):
     notes.append(_NOT_RUN)
   return notes
+
+
+def _joined(parts: Sequence[str]) -> str:
+  return ", ".join(filter(None, parts))
 
 
 def _row_name(row: ScoredRow) -> str:
@@ -124,7 +134,7 @@ def _corpus_notes(request):
 
 
 def _supported_recipes(bench, recipes):
-  """Returns the recipes that an encoder supports; averages, auto and int8 for an encoder with a single embedding."""
+  """Returns the recipes that an encoder supports: of a single embedding, averages, auto and fewer bits."""
   if bench.only_embedding is None:
     return recipes
   supported = []
@@ -136,7 +146,8 @@ def _supported_recipes(bench, recipes):
     elif recipe.embedding in (AVG, FIRST_LAST) or recipe.calibration == _AUTO:
       supported.append(RowRecipe(bench.only_embedding, recipe.calibration, recipe.corpus))
   if bench.kind is EncoderKind.BERT:
-    supported.append(RowRecipe(bench.only_embedding, precision=INT8))
+    for precision, engine in _FEWER_BITS:
+      supported.append(RowRecipe(bench.only_embedding, precision=precision, engine=engine))
   return list(dict.fromkeys(supported))
 
 
@@ -184,9 +195,9 @@ def recipe_name(recipe: RowRecipe) -> str:
   prefix = ""
   if recipe.static:
     prefix = "static: "
-  elif dataclasses.replace(recipe, corpus=TARGET, precision="") == BEST:
+  elif dataclasses.replace(recipe, corpus=TARGET, precision="", engine="") == BEST:
     prefix = "recipe: "
-  parts = (recipe.embedding, recipe.token_weights, recipe.calibration, recipe.precision)
+  parts = (recipe.embedding, recipe.token_weights, recipe.calibration, recipe.precision, recipe.engine)
   named = [part for part in parts if part not in (UNIFORM, NONE, "")]
   return prefix + ", ".join(named)
 

@@ -180,16 +180,22 @@ def load_table_encoder(name: str, inputs: TableInputs) -> Any:
 
 
 def change_encoder(
-  encoder: "SentenceEncoder", settings: EncoderSettings, token_weights: str, static: bool = False, precision: str = ""
+  encoder: "SentenceEncoder",
+  settings: EncoderSettings,
+  token_weights: str,
+  static: bool = False,
+  precision: str = "",
+  engine: str = "",
 ) -> "TextEncoder":
-  """Returns the same encoder with other token weights and precision, or the word embeddings of its BERT alone."""
+  """Returns an encoder with other token weights, precision and engine, or the word embeddings of its BERT alone."""
   from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
   from bert_flow_tf.encoder.text.token_weights import make_token_weights
 
   if static:
     return _load_bert(without_transformer(encoder.name), settings, token_weights)
-  if precision:  # kernels are read again, to be rounded
-    return _load_bert(encoder.name, dataclasses.replace(settings, precision=precision), token_weights)
+  if precision or engine:  # kernels are read again, to be rounded
+    changed = dataclasses.replace(settings, precision=precision or settings.precision, engine=engine or settings.engine)
+    return _load_bert(encoder.name, changed, token_weights)
   weights = make_token_weights(token_weights, encoder.tokenizer, settings.frequency_corpus)
   changed = dataclasses.replace(encoder.settings, token_weights=token_weights)
   return SentenceEncoder(encoder.loaded, encoder.tokenizer, weights, changed)

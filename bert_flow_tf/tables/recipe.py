@@ -25,6 +25,7 @@ class RowRecipe:
   token_weights: str = UNIFORM  # the encoder's; UNIFORM for the encoder as the run loads it
   static: bool = False  # whether the encoder is its BERT's word embeddings alone
   precision: str = ""  # the encoder's; "" for that of the run
+  engine: str = ""  # the encoder's; "" for that of the run
 
   def __str__(self) -> str:
     parts = [self.embedding]
@@ -32,8 +33,7 @@ class RowRecipe:
       parts.append(self.token_weights)
     if self.calibration != NONE:
       parts.append(f"{self.calibration} ({self.corpus})")
-    if self.precision:
-      parts.append(self.precision)
+    parts += filter(None, (self.precision, self.engine))
     return ", ".join(parts)
 
   @property

@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bert_flow_tf.encoder.transformer.number_formats import INT8
+from bert_flow_tf.encoder.settings import OPENVINO
+from bert_flow_tf.encoder.transformer.number_formats import BFLOAT16, INT8
 from bert_flow_tf.evaluation.controls import CHARACTERS, TF_IDF
 from bert_flow_tf.io import checksums
 from bert_flow_tf.io.files import parse_json
@@ -44,6 +45,8 @@ TERMS = {
   "soft-whitening+characters": "both side by side; the cosine is the mean of the two",
   "auto": "calibration: whitening, soft-whitening, soft-whitening-0.2 or none, chosen without labels",
   INT8: "the transformer computes its matrix products in 8 bits (`--precision=int8`)",
+  f"{BFLOAT16}, {OPENVINO}": "OpenVINO computes the transformer (`--engine=openvino`), in bfloat16",
+  f"{INT8}, {OPENVINO}": "OpenVINO computes the transformer, its matrix products in 8 bits",
   "recipe": "mix, idf and soft-whitening, the combination that `docs/calibrations.md` recommends",
   "(target)": "fitted on all sentences of the evaluated set, test pairs included, without gold scores; a sentence of "
   "several pairs counts as often",

@@ -164,10 +164,10 @@ class Workbench:
     return encode(pairs.sentences_a), encode(pairs.sentences_b)
 
   def variant(self, recipe: RowRecipe) -> "Workbench":
-    """Returns the workbench of this encoder as a recipe takes it: with other token weights or precision, or static."""
-    if recipe.token_weights == UNIFORM and not recipe.static and not recipe.precision:
+    """Returns the workbench of this encoder as a recipe takes it: with other settings, or static."""
+    if recipe.token_weights == UNIFORM and not (recipe.static or recipe.precision or recipe.engine):
       return self
-    return self._variant(recipe.token_weights, recipe.static, recipe.precision)
+    return self._variant(recipe.token_weights, recipe.static, recipe.precision, recipe.engine)
 
   def model(self, task: str, recipe: RowRecipe, seed: int = 0) -> "SentenceModel":
     """Returns the `SentenceModel` of a recipe, fitted on its corpus; see `cosines` for errors."""
@@ -185,8 +185,8 @@ class Workbench:
       seed = 0
     return bench._fitted(recipe.embedding, spec, corpus, dev_task, seed)
 
-  def _change(self, token_weights, static, precision):
-    encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static, precision)
+  def _change(self, token_weights, static, precision, engine):
+    encoder = change_encoder(self.encoder, self.inputs.embedding, token_weights, static, precision, engine)
     return Workbench(encoder, self.inputs, self.store, self.label, self.kind)
 
   def _key(self, task, recipe, seed, split):

@@ -24,8 +24,8 @@ def variants(monkeypatch):
   """The variants that were loaded; an encoder's word embeddings alone cannot be."""
   loaded = []
 
-  def change(encoder, settings, token_weights, static, precision):
-    loaded.append((token_weights, static, precision))
+  def change(encoder, settings, token_weights, static, precision, engine):
+    loaded.append((token_weights, static, precision, engine))
     if static:
       raise EncoderError("no such encoder")
     return Encoder(token_weights)
@@ -74,7 +74,7 @@ def test_rows_of_beyond(data, variants):
   bench = make_bench(data, TASKS)
   content = make("beyond", [bench], SEEDS, TASKS)
   cells = cells_of(content)
-  assert content.columns == [*TASKS, "mean"] and len(cells) == 29  # 15, 11 of them again on all sets, 3 in int8
+  assert content.columns == [*TASKS, "mean"] and len(cells) == 35  # 15, 11 of them again on all sets, 9 in fewer bits
   for fitted, corpus in (("target", None), ("all sets", TASKS)):
     expected = []
     for task in TASKS:
@@ -88,7 +88,8 @@ def test_rows_of_beyond(data, variants):
   flow = cells[f"{FLOW} (target)"]
   of_seeds = zip(*(flow[task].values for task in TASKS), strict=True)
   assert flow["mean"].values == tuple(pytest.approx(np.mean(values)) for values in of_seeds)
-  assert variants.count(("idf", False, "")) == variants.count(("idf", False, "int8")) == 1
+  for precision, engine in (("", ""), ("int8", ""), ("bfloat16", "openvino"), ("int8", "openvino")):
+    assert variants.count(("idf", False, precision, engine)) == 1
 
   # A row without its encoder says why.
   static = cells["static: word-rows, idf, soft-whitening (target)"]

@@ -2,8 +2,8 @@
 
 from bert_flow_tf.errors import ConfigError
 
-FLOAT32, INT8 = "float32", "int8"
-PRECISIONS = (FLOAT32, "bfloat16", "float16", INT8)
+FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
+PRECISIONS = (FLOAT32, BFLOAT16, "float16", INT8)
 
 
 def reject_int8(precision: str, reason: str) -> None:
