@@ -1,5 +1,7 @@
 """Saves a model of each kind into tests/golden/models/VERSION, with the vectors and similarities that it computes.
 
+Those of the model `search` are of queries. Needs the extra [openvino].
+
 python -m tests.golden.save_models        run once for each release
 """
 
@@ -30,13 +32,14 @@ _SENTENCES = [
   "[ ]",
   "a",
 ]
-_FITTED_ON = 200
+_FITTED_ON, _QUERIES = 200, 20
 # A flow of one step, whose file is small.
 _FLOW = FlowConfig(coupling_width=4, n_levels=1, depth=1)
 # {folder: calibration, arguments of `SentenceModel.from_pretrained` besides the name}
 _KINDS: dict[str, tuple[str | None, dict[str, Any]]] = {
   "none": (None, {"low_dim": 4, "sentence_embedding_type": "avg-last-1", "precision": "bfloat16"}),
   "int8": (None, {"precision": "int8"}),
+  "openvino": ("mean", {"precision": "bfloat16", "engine": "openvino"}),
   "prompt": ("mean", {"prompt": "a "}),
   "flow": ("flow", {"max_seq_length": 8}),
   "flow-of-mix": ("flow", {"sentence_embedding_type": "mix", "token_weights": "idf"}),
@@ -47,6 +50,7 @@ _KINDS: dict[str, tuple[str | None, dict[str, Any]]] = {
   "soft-whitening+characters-16": ("soft-whitening+characters-16", {}),
   "characters-16": ("characters-16", {}),
   "sn+natsv-2": ("sn+natsv-2", {}),
+  "search": ("tempered-whitening", {}),
   "static-sn": ("sn", {}),
   "word-vectors-mean": ("mean", {}),
 }
@@ -59,6 +63,7 @@ def save(folder: pathlib.Path) -> None:
   words = folder / "word_vectors.txt"
   words.write_text("".join(f"{word} {' '.join(map('{:.4f}'.format, rng.normal(size=6)))}\n" for word in _WORDS))
   corpus = [" ".join(rng.choice(_WORDS, size=rng.integers(1, 7))) for _ in range(_FITTED_ON)]
+  queries = [f"{word} {text}" for word in ("cat", "mask") for text in corpus[:_QUERIES]]
   vectors = {"sentences": np.array(_SENTENCES)}
   with tempfile.TemporaryDirectory() as temporary:
     bert = tiny.save_tiny(pathlib.Path(temporary) / "bert")
@@ -69,8 +74,12 @@ def save(folder: pathlib.Path) -> None:
       if calibration:
         if calibration.startswith("flow"):
           settings["flow_model_config"] = _FLOW
+        if kind == "search":
+          settings["queries"] = queries
         model.fit(corpus, calibration=calibration, show_progress=False, **settings)
       model.save(folder / kind)
+      if kind == "search":
+        model = model.for_queries()
       vectors[kind] = model.encode(_SENTENCES)
       vectors[f"{kind}/similarity"] = model.similarity(_SENTENCES, _SENTENCES[1:] + _SENTENCES[:1])
   np.savez_compressed(folder / "vectors.npz", **vectors)

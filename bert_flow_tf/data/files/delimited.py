@@ -20,6 +20,7 @@ from bert_flow_tf.data.files.source import (
   find_name,
   line_error,
   lines,
+  nearest_name,
   too_long,
 )
 from bert_flow_tf.errors import DataError
@@ -97,7 +98,7 @@ class ColumnReader(Reader[Record]):
       return int(name) - 1
     shown = ", ".join(name[:40] for name in names[:20]) or "nothing"
     message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
-    hint = self._hint(names) or self.comma_hint
+    hint = self._hint(names) or self.comma_hint or nearest_name(name, names)
     if self._format.kind == TSV and len(names) == 1 and name in names[0].split(","):
       hint = "; if commas separate the columns, give the file a name that ends in .csv"
     raise DataError(message + hint)

@@ -5,7 +5,15 @@ import types
 from collections.abc import Iterator, Sequence
 
 from bert_flow_tf.data.files.input_format import InputFormat
-from bert_flow_tf.data.files.source import UNPACKING_ERRORS, FileSource, Reader, TextError, find_name, too_long
+from bert_flow_tf.data.files.source import (
+  UNPACKING_ERRORS,
+  FileSource,
+  Reader,
+  TextError,
+  find_name,
+  nearest_name,
+  too_long,
+)
 from bert_flow_tf.errors import ConfigError, DataError, one_line
 
 
@@ -37,7 +45,7 @@ class ParquetReader(Reader[tuple[object, ...]]):
         message = f"{source.path}: {self.names.count(key)} columns {name!r} ({shown}), expected exactly 1"
         if f"/{name}=" in source.path:  # a partition, as Spark, DuckDB and pyarrow write it
           message += f"; {name} is in the name of the folder alone, which is not read"
-        raise DataError(message + self.comma_hint)
+        raise DataError(message + (self.comma_hint or nearest_name(name, self.names)))
 
   def _check_text(self) -> None:
     """Raises a DataError if a column has lists, records or durations, or the sentence's dates, times or decimals."""

@@ -6,6 +6,7 @@
 import bz2
 import contextlib
 import decimal
+import difflib
 import gzip
 import io
 import lzma
@@ -280,6 +281,12 @@ def find_name(name: str, names: Collection[str]) -> str | None:
   if len(same) == 1:
     return same[0]
   return None
+
+
+def nearest_name(name: str, names: Sequence[str]) -> str:
+  """Returns the end of a message that suggests the name most like a mistyped one; "" if none is like it."""
+  found = difflib.get_close_matches(name, names, n=1)
+  return f"; did you mean {found[0][:40]!r}?" if found and name not in names else ""
 
 
 def has_name(name: str, names: Collection[str]) -> bool:

@@ -113,16 +113,15 @@ class Declared:
       )
 
   def log(self, sentence_embedding_type: str, max_seq_length: int) -> None:
-    """Logs the declared values and the values that are used."""
+    """Logs the values that are used, and the declared ones where they differ."""
     if self.source:
-      logging.info(
-        "%s: sentence_embedding_type %s (%s is declared), max_seq_length %s (%s is declared)",
-        self.source,
-        sentence_embedding_type,
-        self.unsupported or self.sentence_embedding_type,
-        max_seq_length,
-        self.max_seq_length,
-      )
+      pooling, length = str(sentence_embedding_type), str(max_seq_length)
+      declared = self.unsupported or self.sentence_embedding_type
+      if sentence_embedding_type != declared:
+        pooling += f" ({declared} is declared)"
+      if max_seq_length != self.max_seq_length:
+        length += f" ({self.max_seq_length} is declared)"
+      logging.info("%s: sentence_embedding_type %s, max_seq_length %s", self.source, pooling, length)
     if self.truncate_dim is not None:
       logging.info("%s: truncate_dim %s is declared", self.source, self.truncate_dim)
 
