@@ -41,6 +41,7 @@ NOT_RUN = (
     "minutes; tests/benchmarks/ runs the parts",
   ),
   ("docs/benchmarks.md", r"million\.txt|index vectors|--vectors=vectors", "a million sentences"),
+  ("docs/benchmarks.md", "tools.precisions", "minutes; tests/tools/precisions_test.py has its parts"),
   ("docs/static.md", "static_tables", "minutes; tests/tools/static_tables_test.py has its parts"),
   ("docs/static.md", "static:minishlab", "needs a download; tests/encoder/other/static_model_test.py writes folders"),
   ("docs/encoders.md", "saved_model:", "needs a SavedModel; tests/encoder/other/saved_model_test.py writes some"),
@@ -61,7 +62,6 @@ AS_READ = {
   "docs/benchmarks.md": {
     "--benchmark=step": r"\g<0> --dim=8 --steps=30",
     "--benchmark=(step|training_step|startup)": r"\g<0> --repeats=1 --training_steps=1",
-    "precisions DATA mini": r"\g<0> int8",
   },
   # The encoder of these tests has a narrow cone.
   "docs/embedding.md": {"dedupe --vectors=vectors": r"\g<0> --allow_unrelated"},
