@@ -33,6 +33,7 @@ _PAIRS = (
   "trained for similarity on 1.17 billion pairs of texts. The model card names SNLI and MultiNLI, captions of COCO and "
   "Flickr 30k, Stack Exchange, Quora, SQuAD 2.0 (as in QNLI) and others, but no set of this page"
 )
+_DISTILLED = "a vector for each word piece by `bert-flow distill --model={}`, without a calibration"
 # By the beginning of the SHA-256 of the weights.
 _KNOWN = {
   "a5cf5e4e1e12": KnownEncoder(
@@ -57,6 +58,10 @@ _KNOWN = {
     "(tools/use_saved_model.py): trained on several tasks in 16 languages; its texts are not named",
     (),
   ),
+  # By `bert-flow distill`, on one machine: the last bits of another's may differ.
+  "10cca3f7168d": KnownEncoder(_DISTILLED.format("all-MiniLM-L6-v2"), _QNLI),
+  "6681a2ce71a7": KnownEncoder(_DISTILLED.format("minilm-l6-mlm"), _STS + _QNLI_MRPC),
+  "ff4ef7d5aa27": KnownEncoder(_DISTILLED.format("mini"), _QNLI_MRPC),
 }
 
 
