@@ -41,13 +41,13 @@ INSTALL_REQUIRES = [
 TABLES = ["rapidfuzz>=3,<4"]
 
 # tensorflow-text has the ops that tokenize in a SavedModel; the client needs the other two.
-SERVING = [f"tensorflow-text=={TF}", f"tensorflow-serving-api=={TF}", "grpcio>=1.60,<2"]
+SERVING = ["tensorflow-text>=2.21.1,<2.22", f"tensorflow-serving-api=={TF}", "grpcio>=1.60,<2"]
 
 # This version accepts the protobuf of TensorFlow, 6.31 or later.
 BEAM = ["apache-beam==2.77.*"]
 
 # The index of search and dedupe; BM25 of search and of evaluations.
-SEARCH = ["faiss-cpu>=1.15,<2", "bm25s>=0.2,<1"]
+SEARCH = ["faiss-cpu>=1.15,<2", "bm25s>=0.2.5,<1"]
 
 # Hidden states on CPUs.
 OPENVINO = ["openvino>=2026.2,<2027"]
@@ -68,10 +68,10 @@ TEST = [
   "pytest-xdist>=3.6,<4",
   "ruff==0.17.*",
   "mypy==2.4.*",
-  "scikit-learn>=1.3,<2",
+  "scikit-learn>=1.5,<2",
   "tensorflow-hub>=0.16,<0.17",
   "setuptools<82",  # tensorflow-hub imports pkg_resources, which 82 dropped.
-  "hypothesis>=6,<7",
+  "hypothesis>=6.84,<7",
   # The tour as a notebook.
   "jupytext>=1.16,<2",
   "nbclient>=0.10,<1",
