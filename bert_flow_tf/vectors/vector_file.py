@@ -237,7 +237,7 @@ def _open_npy(path):
       with path.open("rb") as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
   except Exception as error:  # a damaged header raises more kinds of error than NumPy documents
-    raise DataError(f"{path}: not a .npy file of numbers ({one_line(error)})") from error
+    raise DataError(f"{path}: not a .npy file of numbers, as numpy.save writes them ({one_line(error)})") from error
   if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "fiu":
     raise DataError(f"{path}: {array.dtype} of shape {list(array.shape)}, expected numbers of shape [n, dim]")
   return array

@@ -240,5 +240,7 @@ def _expand(name, leave_out):
         mend = f"; several are a list of the flag: --input={name}"
       raise ConfigError(f"vectors={path}: no such .npy file{mend}", argument="vectors")
     if path.suffix != ".npy":
-      raise ConfigError(f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed writes them", "vectors")
+      raise ConfigError(
+        f"vectors={path}: is no .npy file; expected vectors, as bert-flow embed or numpy.save writes them", "vectors"
+      )
   return list(map(VectorFile.of_npy, sorted(paths)))
