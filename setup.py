@@ -71,7 +71,7 @@ TEST = [
   "scikit-learn>=1.5,<2",
   "tensorflow-hub>=0.16,<0.17",
   "setuptools<82",  # tensorflow-hub imports pkg_resources, which 82 dropped.
-  "hypothesis>=6.84,<7",
+  "hypothesis>=6.85,<7",
   # The tour as a notebook.
   "jupytext>=1.16,<2",
   "nbclient>=0.10,<1",

@@ -213,7 +213,7 @@ def check_export_flags() -> None:
   """Raises a ConfigError if the flags of an export do not fit each other, or its packages are not installed."""
   checked = settings(ExportSettings)
   check_precision(FLAGS.precision, FLAGS.engine, checked.format)
-  check_installed(FLAGS.export_dir, checked.format)
+  check_installed(checked.format)
   if checked.format == MODEL2VEC:
     check_new_folder(FLAGS.export_dir, "export_dir")
 

@@ -232,6 +232,7 @@ def vector_corpus(queries: int) -> Corpus:
     name = None
   engine = FLAGS.engine if common_flags.given(["engine"]) else None
   model = load_model_of(vectors, name, FLAGS.flow_folder, FLAGS.model_cache_dir, FLAGS.query_prompt, engine)
+  text_flags.log_uncalibrated(model, "embed with --flow_folder, or calibrate the vectors (bert-flow calibrate)")
   with_run = has_names_of_runs(vectors)
 
   def fields(row):

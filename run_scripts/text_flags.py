@@ -130,10 +130,17 @@ def load_text_model(
       of_queries = f" and on {counted(len(queries), 'query', ',')} of {FLAGS.queries}"
     logging.info("fitting %s on the sentences of %s%s", FLAGS.calibration, ", ".join(FLAGS.input), of_queries)
     model.fit(sentences, calibration=FLAGS.calibration, queries=queries, batch_size=FLAGS.predict_batch_size)
-  elif not is_calibrated(model):
-    hint = "--recipe=NAME or --calibration=NAME fits a calibration on the input, --flow_folder loads one"
-    logging.info("the similarity is not calibrated; %s", hint)
+  else:
+    log_uncalibrated(
+      model, "--recipe=NAME or --calibration=NAME fits a calibration on the input, --flow_folder loads one"
+    )
   return model
+
+
+def log_uncalibrated(model: "SentenceModel", hint: str) -> None:
+  """Logs that a model has no calibration, and what to do."""
+  if not is_calibrated(model):
+    logging.info("the similarity is not calibrated; %s", hint)
 
 
 def check_output_kind(kind: str, path: str = "") -> None:

@@ -120,7 +120,7 @@ def export_model(
     BertFlowError: the encoder cannot be served, or the calibration is not fitted.
   """
   checked = ExportSettings(**settings)
-  check_installed(export_dir, checked.format)
+  check_installed(checked.format)
   if checked.format == MODEL2VEC:
     return _export_table(model, export_dir, reference, checked)
   served = _served(model, checked)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import os
 import re
 
 from bert_flow_tf.encoder.settings import check_graph_engine
@@ -100,10 +99,10 @@ def check_precision(precision: str, engine: str, format: str) -> None:
     check_graph_engine(engine, precision)
 
 
-def check_installed(export_dir: str | os.PathLike, format: str) -> None:
+def check_installed(format: str) -> None:
   """Raises ConfigError if a package that an export needs is not installed; imports none of them."""
   extra, packages = _PACKAGES[format]
   missing = [name for name in packages if importlib.util.find_spec(name) is None]
   if missing:
     message = f"an export needs {' and '.join(missing)}: {install_command(extra)}"
-    raise ConfigError(f"export_dir={export_dir}: {message}", argument="export_dir")
+    raise ConfigError(f"format={format}: {message}", argument="format")

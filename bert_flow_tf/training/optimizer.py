@@ -122,9 +122,8 @@ def num_steps(num_pairs: int, train_batch_size: int, num_train_epochs: float) ->
   if steps < 1:
     passes = f"{counted(num_train_epochs, 'epoch', 'g')} of {counted(num_pairs, 'pair')} of sentences"
     message = f"train_batch_size={train_batch_size}: {passes} make no step"
-    raise ConfigError(
-      f"{message}; give more sentences, a smaller batch size or more epochs", argument="train_batch_size"
-    )
+    mend = "give more sentences, a calibration other than the flow, or in a fit a smaller batch size or more epochs"
+    raise ConfigError(f"{message}; {mend}", argument="train_batch_size")
   return steps
 
 
