@@ -18,6 +18,7 @@ from bert_flow_tf.tables.workbench import Store, load_benches
 from bert_flow_tf.training.settings import FlowSettings
 from tests.encoder import tiny
 from tests.tables.fakes import Encoder, cosine, flow_matrix, make_bench, sides
+from tests.testing import openvino_or_skip
 
 AVG, SN, FLOW, NATSV = RowRecipe("avg"), RowRecipe("avg", "sn"), RowRecipe("avg", "flow"), RowRecipe("avg", "natsv")
 KEY = {"kind": "scores", "seeds": (1, 2)}
@@ -180,7 +181,7 @@ def test_a_static_encoder_has_one_embedding(tmp_path):
 @pytest.mark.parametrize("engine", ["tensorflow", "openvino"])
 def test_a_recipe_in_int8_is_the_encoder_in_int8(tmp_path, engine):
   if engine == "openvino":
-    pytest.importorskip("openvino")
+    openvino_or_skip()
   folder = str(tiny.save_tiny(tmp_path / "tiny"))
   benches = []
   for precision, by in (("float32", "tensorflow"), ("int8", engine)):

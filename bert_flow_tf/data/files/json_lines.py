@@ -14,6 +14,7 @@ from bert_flow_tf.data.files.source import (
   decode_line,
   find_name,
   has_name,
+  nearest_name,
   shown_names,
 )
 from bert_flow_tf.errors import DataError
@@ -108,7 +109,7 @@ def keys_of(
   for path, names in lacking.items():
     absent = [name for name in names if not has_name(name, keys)]
     if absent:
-      expected = f"expected one of {shown_names(list(keys)[:20])}{hint}"
+      expected = f"expected one of {shown_names(list(keys)[:20])}{hint or nearest_name(absent[0], list(keys))}"
       raise DataError(f"{path}: no record has the key {absent[0]!r}, {expected}")
     if names:
       logging.warning("%s: no record has the key %s, which counts as empty", path, listed(names))

@@ -663,6 +663,7 @@ def test_vectors_and_their_index(ran, model):
   for lines in (printed.splitlines(), [line.split("\t", 2)[2] for line in written[1:]]):
     for line, (name, cosine) in zip(lines, expected, strict=True):
       assert line.split("\t")[1] == name and float(line.split("\t")[0]) == pytest.approx(cosine, abs=2e-6)
+  assert "not calibrated; embed with --flow_folder" in results["log"]
   assert "index of 5 vectors: 1 of 1 list read per query, recall 100.0 %" in results["log"]
   assert results["dedupe --vectors=vectors --threshold=0.999 --index=ivf"][1].split() == ["n0", "n1", "n3", "n4"]
   # Of text.
