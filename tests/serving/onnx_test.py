@@ -74,7 +74,7 @@ def test_what_cannot_be_exported(folder, tmp_path, monkeypatch):
   model = fitted(folder, None)
   with monkeypatch.context() as patched:
     patched.setattr(settings.importlib.util, "find_spec", lambda name: None)
-    with rejected(ConfigError, "export_dir", match=r"tf2onnx and onnx and onnxruntime.*bert-flow-tf\[onnx\]"):
+    with rejected(ConfigError, "format", match=r"tf2onnx and onnx and onnxruntime.*bert-flow-tf\[onnx\]"):
       export_model(model, tmp_path, format="onnx")
   monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: name)
   with rejected(ConfigError, "format", match="in float32"):
