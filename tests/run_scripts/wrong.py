@@ -291,7 +291,7 @@ embeds whole texts :: --model=glove:@/glove.txt --output=@/never
 saved_model.pb :: --model=saved_model:@/tiny --output=@/never
 each TINY FIT :: --dim=13 --dim=0
 each TINY :: --corpus=@/corpus.txt --dim=3
---calibration=soft-whitening: needs corpus :: TINY --calibration=soft-whitening
+--calibration=soft-whitening: needs --corpus :: TINY --calibration=soft-whitening
 --calibration=flow: is not affine :: TINY FIT --calibration=flow
 --calibration=natsv: there are no labels :: TINY FIT --calibration=natsv
 --calibration=pca: expected :: TINY FIT --calibration=pca

@@ -44,6 +44,7 @@ _NO_TEXT = {
   b"Obj\x01": ("an Avro file", "a Parquet file"),
   b"SQLite format 3\0": ("a database of SQLite", "a table of it as CSV, as sqlite3 -csv -header FILE writes it"),
   b"%PDF-": ("a PDF", "its text in UTF-8"),
+  b"\x93NUMPY": ("an array of NumPy", "texts; calibrate and search --vectors read vectors"),
 }
 # Bytes by which the kind of a file is known: a tar archive begins with this many.
 HEAD = 512

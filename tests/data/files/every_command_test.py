@@ -114,6 +114,7 @@ ARCHIVES = {
   "g.csv.Z": b"\x1f\x9d\x90" + bytes(100),
   "h.csv": b"SQLite format 3\0" + bytes(100),
   "i.txt": b"%PDF-1.7\n" + bytes(100),
+  "l.npy": b"\x93NUMPY\x01\0" + bytes(100),
   "j.avro": b"Obj\x01" + bytes(100),
   "k.csv": b"PAR1" + bytes(100),
 }
@@ -127,7 +128,7 @@ def test_an_archive_is_no_text(file, name):
     readers.append(frequencies)
   for read in readers:
     with pytest.raises(
-      DataError, match=r" is (an? .*archive|an Arrow|packed|a database|a PDF|an Avro|a Parq)"
+      DataError, match=r" is (an? .*archive|an Arrow|packed|a database|a PDF|an Avro|a Parq|an array)"
     ) as raised:
       read(path)
     assert "\n" not in str(raised.value) and str(raised.value).count("; expected") == 1
