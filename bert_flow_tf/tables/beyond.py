@@ -242,6 +242,7 @@ def _gain(bench: Workbench, task: str, recipe: RowRecipe, baseline: RowRecipe, s
 
   def compute():
     after, before = methods
+    logging.info("%s: interval of %s, %s over %s", task, bench.title, recipe_name(recipe), recipe_name(baseline))
     return bootstrap_gain(before, after, pairs.scores, subsets, metric=metric, numbers=pairs.distinct_numbers())
 
   key = {"kind": "gain of distinct pairs", "metric": metric, "gold": fingerprint(pairs), "cosines": digests}
