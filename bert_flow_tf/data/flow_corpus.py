@@ -146,6 +146,6 @@ def queries_of_fit(
   if kind == TEXT and column is not None:
     kind = TSV
   with naming("queries", "input"):
-    hint = "; --query_column names it"
+    hint = "; --query_column names it, or in TSV and CSV gives its number, as --query_column=2"
     found = corpus_format([path], kind=kind, column=column, max_bytes=max_record_bytes, hint=hint, prefix="query_")
     return tuple(text for _, text in read_sentences([path], found))
