@@ -75,7 +75,7 @@ def define_flags() -> None:
   text = "Whether calibration is fitted on the queries, too: search takes the difference of their mean and that of the "
   flags.DEFINE_boolean("fit_queries", False, f"{text}corpus away from queries, without labels. Some 64 suffice.")
   help_page.put_under("fit_queries", "corpus")
-  text_flags.define_output_flag("With queries: file of the answers")
+  text_flags.define_output_flag("With queries: file of the answers, another than those that are read")
   text = "tsv of query, rank, similarity, id and sentence, or trec: query's id, Q0, id, rank, similarity, bert_flow."
   flags.DEFINE_enum("output_format", TSV, [TSV, TREC], text)
   help_page.put_under("output_format", "io")
@@ -120,6 +120,16 @@ def check_flags() -> None:
     common_flags.reject(["output", "output_format"], "needs queries; what is found for typed ones is printed")
     if "-" in FLAGS.input:
       raise ConfigError("queries: missing; expected queries, as standard input is the corpus", argument="queries")
+
+
+def check_output() -> None:
+  """Raises a ConfigError if the answers are written in place of the corpus or of the queries."""
+  paths = text_flags.input_files() if FLAGS.vectors is None else []
+  for path in (*paths, *filter(None, [FLAGS.queries])):
+    if text_flags.is_same_file(FLAGS.output, path):
+      name = "queries" if path == FLAGS.queries else "input"
+      message = f"output={FLAGS.output}: is the file of {name}, whose records would be lost; expected another file"
+      raise ConfigError(message, "output")
 
 
 def read_queries() -> list[tuple[str, str]]:
@@ -282,6 +292,7 @@ def log_unknown(model: "SentenceModel", queries: list[str]) -> None:
 def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
+  check_output()
   queries = read_queries()
   texts = [text for _, text in queries]
   corpus = text_corpus(texts) if FLAGS.vectors is None else vector_corpus(len(queries))

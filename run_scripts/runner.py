@@ -224,7 +224,7 @@ def _with_flags(error, files):
       flag = f"--{_name_as_given(given[0])}"
       # k is the end of the flag's value.
       message = f": {message}" if argument == "k" else message.removeprefix(argument)
-    for file in files:
+    for file in () if argument in _OUTPUTS else files:  # an output has its flag
       written = "|".join({re.escape(file), re.escape(str(pathlib.Path(file).expanduser()))})  # exp/NAME/ is exp/NAME
       start = re.match(rf"(=|: )({written})[:, ]", message)
       if start:

@@ -156,6 +156,8 @@ WRONG = {
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
   "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
   "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
+  "search quoted.tsv query --output=quoted.tsv": "--output=quoted.tsv: is the file of input, whose records would be",
+  "search corpus.txt --queries=queries.txt --output=queries.txt": "--output=queries.txt: is the file of queries, whose",
   "search corpus.txt query --hybrid=bm26": "error: --hybrid=bm26: expected bm25",
   "search corpus.txt The_dog --calibration=mean --fit_queries": "--fit_queries: needs queries, the file",
   "search corpus.txt --queries=queries.txt --fit_queries": "--fit_queries: needs calibration or recipe",
