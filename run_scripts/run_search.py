@@ -120,6 +120,8 @@ def check_flags() -> None:
     common_flags.reject(["output", "output_format"], "needs queries; what is found for typed ones is printed")
     if "-" in FLAGS.input:
       raise ConfigError("queries: missing; expected queries, as standard input is the corpus", argument="queries")
+    if sys.stdin is None:
+      raise ConfigError("queries: missing; expected queries, as standard input is closed (<&-)", argument="queries")
 
 
 def check_output() -> None:

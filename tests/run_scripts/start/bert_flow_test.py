@@ -35,7 +35,9 @@ for words, text in json.load(sys.stdin):
     encoder = bert_flow_tf.SentenceEncoder
     encoder.from_pretrained = functools.cache(encoder.from_pretrained)
   before = set(flags.FLAGS)
-  sys.argv, sys.stdin = ["bert-flow", *words], io.TextIOWrapper(io.BytesIO(text.encode()))
+  sys.argv, sys.stdin = ["bert-flow", *words], None
+  if text is not None:  # else closed, as by <&-
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
   out, err = io.StringIO(), io.StringIO()
   status = "returned"
   with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -105,6 +107,9 @@ WRONG = {
   "search corpus.txt --queries=headed.tsv": "--queries=headed.tsv: has 3 columns (sentence2, id, sentence1)",
   "search pairs.tsv query": "pairs.tsv: has 2 columns (1, 2), expected sentence",
   "search -": "--queries: missing",
+  "search corpus.txt": "--queries: missing; expected queries, as standard input is closed",
+  "search corpus.txt --queries=-": "--queries: -: standard input is closed",
+  "dedupe -": "error: -: standard input is closed",
   "fit pairs.tsv corpus.txt": "error: pairs.tsv,corpus.txt: expected one file",
   "fit sts-b": "--task=sts-b",
   "fit --data_dir=pairs.tsv": "the task sample reads no files; choose another task, as --task=custom for a file",
@@ -132,7 +137,7 @@ WRONG = {
   "search corpus.txt --output=x": "--output: needs queries",
   "search corpus.txt --queries=absent": "--queries: absent does not exist",
   "search corpus.txt --queries=empty.tsv": "--queries: empty.tsv is empty",
-  "search empty.tsv --column=1": "is empty",
+  "search empty.tsv query --column=1": "is empty",
   "search corpus.txt --top_k=0": "--top_k=0",
   "search corpus.txt query --top_k=1.5": "--top_k=1.5: expected an integer;",
   "search corpus.txt query --saved_model=F": "'saved_model' (expected --model=saved_model:FOLDER);",
@@ -325,7 +330,7 @@ def ran(tmp_path_factory):
   names = prepare(folder)
   lines = [(line, "") for line in ("", "--help", "help fit", "--version")]
   lines += [(f"{command} --help", "") for command in COMMANDS]
-  lines += [(line, "") for line in WRONG]
+  lines += [(line, None) for line in WRONG]
   first_right = len(lines)
   lines += RIGHT.items()
   with_model = []
