@@ -124,7 +124,7 @@ def check_flags() -> None:
       raise ConfigError("queries: missing; expected queries, as standard input is closed (<&-)", argument="queries")
 
 
-def check_output() -> None:
+def check_output_is_no_input() -> None:
   """Raises a ConfigError if the answers are written in place of the corpus or of the queries."""
   paths = text_flags.input_files() if FLAGS.vectors is None else []
   for path in (*paths, *filter(None, [FLAGS.queries])):
@@ -294,7 +294,7 @@ def log_unknown(model: "SentenceModel", queries: list[str]) -> None:
 def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
-  check_output()
+  check_output_is_no_input()
   queries = read_queries()
   texts = [text for _, text in queries]
   corpus = text_corpus(texts) if FLAGS.vectors is None else vector_corpus(len(queries))
