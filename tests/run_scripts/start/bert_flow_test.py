@@ -279,8 +279,9 @@ for _folder, _others in (("days", "beir.jsonl --id_column=_id"), ("weeks", "corp
   }
 RIGHT["search --vectors=days The_dog A_man --top_k=3"] = ""
 
-# Vectors are calibrated, and then searched.
+# Vectors, of which a record is none; they are calibrated, and then searched.
 RIGHT |= {
+  "embed - --output=partly": "A dog.\nA\0cat.\n",
   "embed corpus.csv --column=text --output=plain --output_format=jsonl": "",
   "calibrate --input=plain --calibration=mean --output=plain_mean": "",
   "calibrate --input=plain --flow_folder=plain_mean --output=centered": "",
@@ -388,7 +389,18 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
   for line in ("fit --model=gpt2", "score pairs.tsv --model=table"):
     assert not results[line][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered", "of_roles"}
+  written |= {
+    "days",
+    "weeks",
+    "prompted",
+    "new.tsv",
+    "people.jsonl",
+    "plain",
+    "plain_mean",
+    "centered",
+    "of_roles",
+    "partly",
+  }
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
@@ -631,6 +643,12 @@ def test_prompts_of_corpus_and_queries(ran, model):
 
 
 @pytest.mark.skipif(not HAS_FAISS, reason="faiss-cpu is not installed: it is the extra search")
+def test_bad_records_of_embed_are_a_warning(ran):
+  assert re.search(
+    "warning: 1 bad record not embedded: .*/partly/dead-letter.* has file, line and reason", ran[2]["log"]
+  )
+
+
 def test_calibrated_vectors_are_searched(ran, model):
   _, _, results = ran
   rows = model.encode(SENTENCES)
