@@ -104,7 +104,7 @@ def check_flags() -> None:
     message = f"output={FLAGS.output}: {FLAGS.output_format} is written; give --output_format={TREC}, or another ending"
     raise ConfigError(message, argument="output")
   if FLAGS.fit_queries and (FLAGS.calibration is None or FLAGS.queries is None):
-    missing = "queries, the file of them" if FLAGS.queries is None else "calibration or recipe, which is fitted"
+    missing = "queries=FILE" if FLAGS.queries is None else "calibration or recipe, which is fitted"
     raise ConfigError(f"fit_queries: needs {missing}", argument="fit_queries")
   for query in FLAGS.query:
     if not query.strip():
@@ -115,7 +115,7 @@ def check_flags() -> None:
   if streams:
     raise ConfigError("queries: standard input is the corpus already; expected another file", argument="queries")
   if FLAGS.queries is None:
-    common_flags.reject([f"{_OF_QUERIES}{name}" for name in _COLUMNS], "needs a file of queries")
+    common_flags.reject([f"{_OF_QUERIES}{name}" for name in _COLUMNS], "needs queries=FILE, which has it")
   if FLAGS.queries is None and not FLAGS.query:
     common_flags.reject(["output", "output_format"], "needs queries; what is found for typed ones is printed")
     if "-" in FLAGS.input:

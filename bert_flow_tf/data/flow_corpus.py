@@ -140,7 +140,7 @@ def queries_of_fit(
   """Returns the texts of a file of queries, of any kind but TFRecord; None without a file."""
   if path is None:
     if column is not None:
-      raise ConfigError("query_column: needs queries, the file that has this column", argument="query_column")
+      raise ConfigError("query_column: needs queries=FILE, which has this column", argument="query_column")
     return None
   kind = kind_of(path)
   if kind == TEXT and column is not None:

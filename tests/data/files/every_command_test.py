@@ -657,7 +657,7 @@ def test_errors_of_queries_name_their_flags(file, monkeypatch, caplog):
     assert "input_format" not in shown
   with caplog.at_level("WARNING", logger="absl"), contextlib.suppress(BertFlowError):
     read(file("Name,Words\nA man. eats it,B\n", "a.csv"))
-  assert "give query_header=true" in caplog.text
+  assert "give --query_header=true" in caplog.text
 
 
 @pytest.mark.parametrize(
