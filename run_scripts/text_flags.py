@@ -89,8 +89,8 @@ def check_output_file(name: str = "output") -> None:
 
 
 def is_same_file(path: str | None, other: str) -> bool:
-  """Returns whether a path, which may be missing, is another name of a file."""
-  return path is not None and os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+  """Returns whether a path, which may be missing, is another name of a file, and no terminal or pipe."""
+  return path is not None and os.path.isfile(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def _is_stream(path):
