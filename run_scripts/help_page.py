@@ -1,5 +1,6 @@
 """Text of --help: the runner's purpose and example, then its flags, grouped and with their defaults."""
 
+import errno
 import os
 import re
 import sys
@@ -8,6 +9,10 @@ import textwrap
 from absl import flags
 
 _WIDTH = 100
+# {number of the error of a write without room: what it is, and what mends it}
+FULL = "the disk is full; free some space"
+TOO_LARGE = "a file is larger than the file system or the limit of this process (ulimit -f) allows; raise the limit"
+UNWRITTEN = {errno.ENOSPC: FULL, errno.EDQUOT: FULL, errno.EFBIG: TOO_LARGE}
 # {part of bert_flow_tf that has the settings: heading of their flags}, in the order of the page.
 _HEADINGS = {
   "": "This command",
@@ -48,6 +53,11 @@ def show(page: str) -> None:
     print(page, flush=True)
   except BrokenPipeError:  # --help | head
     close_output()
+  except OSError as error:
+    if error.errno not in UNWRITTEN:
+      raise
+    close_output()
+    sys.exit(f"error: standard output: {UNWRITTEN[error.errno]}, and start the same command again")
   sys.exit(0)
 
 

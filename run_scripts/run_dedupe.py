@@ -75,21 +75,17 @@ def check_output(paths: list[str]) -> None:
   The output may be the input, unless a calibration is fitted on it: the next run would have another fit.
   """
   for path in paths:
-    if _is_same(FLAGS.report, path):
+    if text_flags.is_same_file(FLAGS.report, path):
       raise ConfigError(f"report={FLAGS.report}: is the file of the records; expected another file", "report")
   if None not in (FLAGS.report, FLAGS.output) and os.path.realpath(FLAGS.report) == os.path.realpath(FLAGS.output):
     raise ConfigError(f"report={FLAGS.report}: is the output, too; expected another file", "report")
   for path in paths[1:]:
-    if _is_same(FLAGS.output, path):
+    if text_flags.is_same_file(FLAGS.output, path):
       message = f"output={FLAGS.output}: is the file of against, whose records would be lost; expected another file"
       raise ConfigError(message, "output")
-  if FLAGS.calibration is not None and any(_is_same(FLAGS.output, path) for path in paths):
+  if FLAGS.calibration is not None and any(text_flags.is_same_file(FLAGS.output, path) for path in paths):
     message = f"output={FLAGS.output}: is the input, on which {FLAGS.calibration} is fitted, so that the same command "
     raise ConfigError(f"{message}would fit it on fewer sentences and drop more; expected another file", "output")
-
-
-def _is_same(path, other):
-  return path is not None and os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def read(path: str) -> tuple[Records, list[str]]:

@@ -15,6 +15,7 @@ from absl import flags, logging
 from bert_flow_tf.corpus.job import EmbeddingJob, JobSettings
 from bert_flow_tf.encoder.kinds import SAVED_MODEL
 from bert_flow_tf.errors import DataError, EncoderError
+from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.shards import BAD, EMBEDDED, READ, SKIPPED_EMPTY
 from run_scripts import common_flags, help_page, runner
 
@@ -71,10 +72,15 @@ def main() -> None:
   result = job.run(embedder, FLAGS.predict_batch_size, {"versions": common_flags.versions()})
   print(result.describe())
   counters = result.counters
+  reasons = f"{result.folder.folder}/dead-letter-*.tsv has file, line and reason"
   if not counters[EMBEDDED]:
     found = f"{counters[READ]} read, {counters[BAD]} bad, {counters[SKIPPED_EMPTY]} empty"
     name = ",".join(FLAGS.input)[:200]
-    raise DataError(f"input={name}: no record was embedded ({found}); expected sentences", "input")
+    kinds = ", ".join(kind for kind in counters if kind.startswith(f"{BAD} ("))
+    hint = f"; {kinds}: {reasons}" if kinds else ""
+    raise DataError(f"input={name}: no record was embedded ({found}); expected sentences{hint}", "input")
+  if counters[BAD]:
+    logging.warning("%s not embedded: %s", counted(counters[BAD], "bad record", ","), reasons)
 
 
 console = runner.command(define_flags, main)

@@ -51,7 +51,10 @@ def main() -> None:
   """Reads the pairs, computes their cosines, and writes the file."""
   text_flags.check_text_flags()
   (path,) = text_flags.input_files(max_files=1)
-  arguments = {"hint": "; or --columns names the two", "max_bytes": FLAGS.max_record_bytes}
+  arguments = {
+    "hint": "; or --columns names the two, or in TSV and CSV gives their numbers, as 1,2",
+    "max_bytes": FLAGS.max_record_bytes,
+  }
   read = read_pairs(path, FLAGS.columns or (), FLAGS.header, FLAGS.input_format, **arguments)
   if COLUMN in map(str.strip, read.names):
     raise ConfigError(f"input={path}: already has a column {COLUMN!r}; remove or rename it", "input")

@@ -75,7 +75,7 @@ def define_flags() -> None:
   text = "Whether calibration is fitted on the queries, too: search takes the difference of their mean and that of the "
   flags.DEFINE_boolean("fit_queries", False, f"{text}corpus away from queries, without labels. Some 64 suffice.")
   help_page.put_under("fit_queries", "corpus")
-  text_flags.define_output_flag("With queries: file of the answers")
+  text_flags.define_output_flag("With queries: file of the answers, another than those that are read")
   text = "tsv of query, rank, similarity, id and sentence, or trec: query's id, Q0, id, rank, similarity, bert_flow."
   flags.DEFINE_enum("output_format", TSV, [TSV, TREC], text)
   help_page.put_under("output_format", "io")
@@ -104,7 +104,7 @@ def check_flags() -> None:
     message = f"output={FLAGS.output}: {FLAGS.output_format} is written; give --output_format={TREC}, or another ending"
     raise ConfigError(message, argument="output")
   if FLAGS.fit_queries and (FLAGS.calibration is None or FLAGS.queries is None):
-    missing = "queries, the file of them" if FLAGS.queries is None else "calibration or recipe, which is fitted"
+    missing = "queries=FILE" if FLAGS.queries is None else "calibration or recipe, which is fitted"
     raise ConfigError(f"fit_queries: needs {missing}", argument="fit_queries")
   for query in FLAGS.query:
     if not query.strip():
@@ -115,11 +115,23 @@ def check_flags() -> None:
   if streams:
     raise ConfigError("queries: standard input is the corpus already; expected another file", argument="queries")
   if FLAGS.queries is None:
-    common_flags.reject([f"{_OF_QUERIES}{name}" for name in _COLUMNS], "needs a file of queries")
+    common_flags.reject([f"{_OF_QUERIES}{name}" for name in _COLUMNS], "needs queries=FILE, which has it")
   if FLAGS.queries is None and not FLAGS.query:
     common_flags.reject(["output", "output_format"], "needs queries; what is found for typed ones is printed")
     if "-" in FLAGS.input:
       raise ConfigError("queries: missing; expected queries, as standard input is the corpus", argument="queries")
+    if sys.stdin is None:
+      raise ConfigError("queries: missing; expected queries, as standard input is closed (<&-)", argument="queries")
+
+
+def check_output_is_no_input() -> None:
+  """Raises a ConfigError if the answers are written in place of the corpus or of the queries."""
+  paths = text_flags.input_files() if FLAGS.vectors is None else []
+  for path in (*paths, *filter(None, [FLAGS.queries])):
+    if text_flags.is_same_file(FLAGS.output, path):
+      name = "queries" if path == FLAGS.queries else "input"
+      message = f"output={FLAGS.output}: is the file of {name}, whose records would be lost; expected another file"
+      raise ConfigError(message, "output")
 
 
 def read_queries() -> list[tuple[str, str]]:
@@ -282,6 +294,7 @@ def log_unknown(model: "SentenceModel", queries: list[str]) -> None:
 def main() -> None:
   """Embeds or opens the corpus, then answers the queries."""
   check_flags()
+  check_output_is_no_input()
   queries = read_queries()
   texts = [text for _, text in queries]
   corpus = text_corpus(texts) if FLAGS.vectors is None else vector_corpus(len(queries))

@@ -1,6 +1,5 @@
 """Start and end of a runner: its command line, its help, its errors as one line, interrupts."""
 
-import errno
 import functools
 import io
 import os
@@ -39,6 +38,8 @@ _FLAG_OF_ARGUMENT = {
 }
 # Flags of what a command writes.
 _OUTPUTS = ("output", "output_parent_dir", "export_dir")
+# NumPy's errors of a write without room, which have no number.
+_OF_NUMPY = ("requested and", "Not enough free space")
 # Name of an argument within a message, before "=".
 _ARGUMENT = re.compile(r"(?<![\w.'\"(=/-])(\w+)(?==)")
 # {whether the runner saves its progress: advice to repeat an interrupted run}
@@ -201,14 +202,16 @@ def _exhausted(error):
 
 def _unwritten(error):
   """Returns why a file could not be written and what mends it, if a disk is full or the file too large, else None."""
-  full = "the disk is full; free some space"
-  large = "a file is larger than the file system or the limit of this process (ulimit -f) allows; raise the limit"
-  reasons = {errno.ENOSPC: full, errno.EDQUOT: full, errno.EFBIG: large}
+  full, large = help_page.FULL, help_page.TOO_LARGE
   if isinstance(error, OSError) and error.errno is not None:
-    return reasons.get(error.errno)
-  if isinstance(error, OSError) and "requested and" in str(error):  # NumPy's has no number
+    reason = help_page.UNWRITTEN.get(error.errno)
+    return f"{error.filename}: {reason}" if reason and error.filename else reason
+  if isinstance(error, OSError) and any(text in str(error) for text in _OF_NUMPY):
     is_limited = resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
-    return large if is_limited else full
+    outputs = [
+      f"--{_name_as_given(name)}={FLAGS[name].value}: " for name in _OUTPUTS if name in FLAGS and FLAGS[name].value
+    ]
+    return "".join(outputs[:1]) + (large if is_limited else full)
   # TensorFlow's have the system's text.
   texts = {"No space left": full, "quota": full, "File too large": large}
   return next((reason for text, reason in texts.items() if text in getattr(error, "message", "")), None)
@@ -224,7 +227,7 @@ def _with_flags(error, files):
       flag = f"--{_name_as_given(given[0])}"
       # k is the end of the flag's value.
       message = f": {message}" if argument == "k" else message.removeprefix(argument)
-    for file in files:
+    for file in () if argument in _OUTPUTS else files:  # an output has its flag
       written = "|".join({re.escape(file), re.escape(str(pathlib.Path(file).expanduser()))})  # exp/NAME/ is exp/NAME
       start = re.match(rf"(=|: )({written})[:, ]", message)
       if start:

@@ -88,6 +88,11 @@ def check_output_file(name: str = "output") -> None:
     raise ConfigError(f"{name}={path}: the folder {folder} cannot be written; choose another folder", name)
 
 
+def is_same_file(path: str | None, other: str) -> bool:
+  """Returns whether a path, which may be missing, is another name of a file, and no terminal or pipe."""
+  return path is not None and os.path.isfile(path) and os.path.exists(other) and os.path.samefile(path, other)
+
+
 def _is_stream(path):
   """Returns whether a path is a pipe, a terminal or another open file of a process, which cannot be replaced."""
   mode = os.stat(path).st_mode if os.path.exists(path) else 0

@@ -112,6 +112,8 @@ class JobSettings(Settings):
       message = f"{argument} is missing; expected the sentence's feature in the tfrecord files"
       raise ConfigError(message, argument=argument)
     hint = f"; --{prefix}column names it"
+    if kind in (TEXT, TSV, CSV):
+      hint += f", or gives its number, as --{prefix}column=2"
     if not prefix:
       hint += ", or --input_format=text takes lines"
     return corpus_format(

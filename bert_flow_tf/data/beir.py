@@ -131,6 +131,7 @@ def _read_texts(path: pathlib.Path, input_format: InputFormat) -> dict[str, str]
   """Returns {id: text} of JSON lines."""
   texts: dict[str, str] = {}
   with contextlib.closing(open_reader(str(path), input_format)) as reader:
+    reader.text_columns = input_format.texts
     for number, (record, _) in enumerate(reader.records(reader.start, reader.first), reader.first):
       if reader.is_blank(record):
         continue

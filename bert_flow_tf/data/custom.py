@@ -29,7 +29,7 @@ from bert_flow_tf.progress import counted
 
 # {number of columns that were given: their roles}
 _ROLES = {0: (), 1: (SENTENCE,), 2: PAIR, 3: (*PAIR, SCORE)}
-_HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate"
+_HINT = "; for other columns give columns, as in columns=question1,question2,is_duplicate, or their numbers"
 _NO_COLUMNS = "; write one of these names in the first line, or a file of sentences, a line each"
 _NO_SCORE = ", or nothing for a pair without a score"
 # Scores as pandas writes bool.

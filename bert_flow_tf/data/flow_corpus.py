@@ -140,12 +140,12 @@ def queries_of_fit(
   """Returns the texts of a file of queries, of any kind but TFRecord; None without a file."""
   if path is None:
     if column is not None:
-      raise ConfigError("query_column: needs queries, the file that has this column", argument="query_column")
+      raise ConfigError("query_column: needs queries=FILE, which has this column", argument="query_column")
     return None
   kind = kind_of(path)
   if kind == TEXT and column is not None:
     kind = TSV
   with naming("queries", "input"):
-    hint = "; --query_column names it"
+    hint = "; --query_column names it, or in TSV and CSV gives its number, as --query_column=2"
     found = corpus_format([path], kind=kind, column=column, max_bytes=max_record_bytes, hint=hint, prefix="query_")
     return tuple(text for _, text in read_sentences([path], found))

@@ -83,6 +83,8 @@ def opened(
     yield _read(path, kind)
   except FileNotFoundError as missing:
     raise error(f"{path}: no such file; expected the folder of a saved {kind}") from missing
+  except NotADirectoryError as reason:
+    raise error(f"{folder}: no folder; expected the folder of a saved {kind}, as {path.parent.parent}") from reason
   except UnreadableError as reason:
     raise error(f"{path}: {reason}") from reason
   # Damaged bytes and wrong settings raise more kinds of errors than zipfile and NumPy document.

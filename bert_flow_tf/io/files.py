@@ -5,6 +5,7 @@ second writer waits, and what a killed process left is overwritten.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import math
@@ -16,6 +17,8 @@ from typing import Any, BinaryIO
 
 from bert_flow_tf.errors import ConfigError
 
+# Numbers of the errors of a write that has no room; they do not name the file.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Json = dict[str, Any]  # a JSON object, as `parse_json` gives it
 
 
@@ -90,7 +93,7 @@ def writing(path: str | os.PathLike) -> Iterator[BinaryIO]:
       os.fsync(handle)
       temporary.replace(path)
   except OSError as error:
-    if error.filename == str(temporary):
+    if error.filename == str(temporary) or (error.filename is None and error.errno in NO_ROOM):
       error.filename = os.fspath(path)  # the name that a user knows
     raise
 

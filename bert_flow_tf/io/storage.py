@@ -149,6 +149,8 @@ def create_file(path: str) -> Iterator[IO[bytes]]:
 def _content(path):
   """Returns the bytes of a stream, which can be read only once."""
   if path in _STANDARD_INPUT:
+    if sys.stdin is None:
+      raise DataError(f"{path}: standard input is closed (<&-); expected a file, or < FILE")
     return _content_of(sys.stdin)
   return _content_of_pipe(path, os.stat(path).st_ino)
 

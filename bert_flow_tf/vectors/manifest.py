@@ -33,7 +33,8 @@ def read_manifest(path: pathlib.Path) -> Json:
     _check_values(deciding, {"embedder": dict, "dim": int, "output_format": str})
     kind = deciding["output_format"]
   except (OSError, ValueError, KeyError) as error:
-    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {AGAIN}"
+    mend = f"if bert-flow embed wrote {path.parent}, delete this folder, and {AGAIN}"
+    message = f"vectors={path}: damaged, or of another program ({one_line(error)}); {mend}"
     raise DataError(message, argument="vectors") from error
   if kind not in _READABLE:
     message = f"vectors={path.parent}: its shards are {kind}; expected {NPY}, {PARQUET} or {JSONL}"

@@ -65,6 +65,10 @@ WRONG = {
   "a query twice": ({"queries": QUERIES + '{"_id": "q1", "text": "x"}\n'}, r"queries.jsonl, line 4: .*'q1' repeats"),
   "no id": ({"corpus": '{"text": "x"}\n'}, 'corpus.jsonl, line 1: no key "_id"; expected it in each record'),
   "no id of a query": ({"queries": QUERIES + '{"text": "x"}\n'}, 'queries.jsonl, line 4: no key "_id"; expected it'),
+  "a number as text": (
+    {"corpus": '{"_id": 1, "text": 5}\n'},
+    "corpus.jsonl, line 1: column 'text' has 5, expected text",
+  ),
   "an empty id": ({"corpus": '{"_id": "", "text": "x"}\n'}, "corpus.jsonl, line 1: the id is empty"),
   "blank in id": ({"corpus": '{"_id": "a b", "text": "x"}\n'}, "line 1: the _id is 'a b'; expected one without blanks"),
   "unknown document": ({"qrels": QRELS + "q1\td9\t1\n"}, r"test.tsv, line 5: no document of .*corpus.jsonl has .*'d9'"),

@@ -92,7 +92,8 @@ def test_places_that_cannot_be_written_or_read(tmp_path, monkeypatch):
   for folder in (tmp_path / "file", tmp_path / "file/flow"):
     with pytest.raises(BertFlowError, match=str(folder)):
       archive.write(folder, "flow", SETTINGS, ARRAYS)
-    with pytest.raises(FlowError), archive.opened(folder, "flow", FlowError):
+    match = f"^{folder}: no folder; expected the folder of a saved flow, as {folder.parent}$"
+    with pytest.raises(FlowError, match=match), archive.opened(folder, "flow", FlowError):
       pass
   check_rejected(tmp_path / "nowhere/flow.npz", "no such file; expected the folder of a saved flow")
   monkeypatch.chdir(tmp_path)

@@ -1,5 +1,6 @@
 """files.py: incomplete files of killed processes, two writers, JSON of others, and a folder with two runs."""
 
+import errno
 import os
 import pathlib
 import stat
@@ -64,6 +65,8 @@ def test_two_writers_do_not_mix(tmp_path):
 def test_an_error_leaves_the_old_content(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"absent/a\.json'$"):  # not the temporary name
     files.write_text(tmp_path / "absent/a.json", "")
+  with pytest.raises(OSError, match=r"full\.json'$"), files.writing(tmp_path / "full.json"):
+    raise OSError(errno.ENOSPC, "No space left on device")
   files.write_text(tmp_path / "a.json", "old")
   with files.replaced_folder(tmp_path / "flow") as folder:
     (folder / "weights").write_text("old")

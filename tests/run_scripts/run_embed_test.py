@@ -174,6 +174,7 @@ def test_bad_records(ran):
   nothing = found["nothing"]
   assert nothing["status"] == 1 and (folder / "latin/dead-letter-00000-of-00001.tsv").exists()
   assert "latin.txt: no record was embedded (2 read, 1 bad, 1 empty)" in nothing["stderr"].splitlines()[-1]
+  assert f"bad (not UTF-8): {folder}/latin/dead-letter-*.tsv has file" in nothing["stderr"].splitlines()[-1]
 
 
 def test_a_preset_without_a_tokenizer(ran, expected):

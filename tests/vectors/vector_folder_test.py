@@ -183,7 +183,8 @@ def test_hidden_folders_and_manifests_of_other_programs_are_passed_over(tmp_path
   whole = path.read_text()
   for content, name in ((whole[:-9], "project"), ('{"name": "app"}', "project/monday")):
     path.write_text(content)
-    with rejected(DataError, "vectors", match="monday/manifest.json: damaged, or of another program"):
+    match = "monday/manifest.json: damaged, or of another program.* delete this folder, and the same bert-flow embed"
+    with rejected(DataError, "vectors", match=match):
       VectorFolder.open(str(tmp_path / name))
 
 

@@ -97,8 +97,11 @@ class ColumnReader(Reader[Record]):
     if name not in names and is_column_number(name) and 0 < int(name) <= len(names):
       return int(name) - 1
     shown = ", ".join(name[:40] for name in names[:20]) or "nothing"
-    message = f"{self.path}, line 1: {names.count(name)} columns {name!r} in the header ({shown}), expected exactly 1"
+    places = [str(place) for place, other in enumerate(names, 1) if other.strip() == name.strip()]
+    message = f"{self.path}, line 1: {len(places)} columns {name!r} in the header ({shown}), expected exactly 1"
     hint = self._hint(names) or self.comma_hint or nearest_name(name, names)
+    if len(places) > 1:
+      hint = f"; a number takes one of them: {' or '.join(places)} in place of {name!r}"
     if self._format.kind == TSV and len(names) == 1 and name in names[0].split(","):
       hint = "; if commas separate the columns, give the file a name that ends in .csv"
     raise DataError(message + hint)

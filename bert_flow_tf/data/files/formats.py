@@ -397,7 +397,7 @@ def _names_of_others(look: _Look) -> None:
     raise DataError(f"{message}; if it has the names of the columns, expected {EXPECTED}{look.hint}")
   # More columns than a pair and its score: an error names them.
   if len(rows[0]) <= 3 and _begins_with_names(look):
-    message = "%s: the first line (%s) is read as a record; if it has the names of the columns, give %sheader=true"
+    message = "%s: the first line (%s) is read as a record; if it has the names of the columns, give --%sheader=true"
     logging.warning(message, path, shown_names(rows[0]), look.prefix)
 
 

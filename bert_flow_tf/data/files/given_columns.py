@@ -304,6 +304,7 @@ def _first_line_has_names(source: FileSource, kind: str, max_bytes: int, quoted:
   if not rows:
     return False
   check_row_names(source.path, rows, any_names=True)
-  if not may_be_names(rows[0]):
-    return False
-  return True if candidates_of(rows[0]) else None
+  distinct = dict.fromkeys(field.strip(' "') for field in rows[0])  # two columns may have one name
+  if candidates_of(rows[0]) and may_be_names(list(distinct)):
+    return True
+  return None if may_be_names(rows[0]) else False

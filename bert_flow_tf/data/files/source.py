@@ -331,6 +331,8 @@ class Reader(Generic[Record]):
   start, first = 0, 1
   # Whether `fields` shows values of all types as text; else the first column must be text, and others not nested.
   any_type = False
+  # Number of the first columns that must be text; those behind them, as ids, may be numbers.
+  text_columns = 1
   # Whether all records of a TSV or CSV must have as many columns as the first one.
   equal_widths = False
 
@@ -428,7 +430,7 @@ class Reader(Generic[Record]):
           f"column {name!r} has {value!r}, and floating point numbers from 2^53 on are rounded; expected text or "
         )
         raise TextError("bad id", f"{message}integers, as CAST({name[:40]} AS VARCHAR) of a database gives them")
-      elif self.any_type or (texts and isinstance(value, int | float | uuid.UUID)):
+      elif self.any_type or (len(texts) >= self.text_columns and isinstance(value, int | float | uuid.UUID)):
         value = str(value)
       if not isinstance(value, str):
         raise TextError("columns", f"column {name!r} has {repr(value)[:40]}, expected text")

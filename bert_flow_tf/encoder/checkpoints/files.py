@@ -15,7 +15,7 @@ from bert_flow_tf.encoder.transformer import architectures
 from bert_flow_tf.encoder.transformer.config import check_config
 from bert_flow_tf.encoder.transformer.families.architecture import Architecture
 from bert_flow_tf.errors import EncoderError, one_line
-from bert_flow_tf.io import checksums, files
+from bert_flow_tf.io import archive, checksums, files
 from bert_flow_tf.io.files import Json
 
 CONFIG, GOOGLE_CONFIG = "config.json", "bert_config.json"
@@ -125,6 +125,11 @@ class EncoderFiles:
         expected = f"name an encoder of TensorFlow Hub by its own folder ({names}); one that takes texts is "
         expected += f"saved_model:{place}"
       check_is_no_part(self.folder)
+      if archive.is_in(self.folder, "calibration") or archive.is_in(self.folder, "model"):
+        message = (
+          f"model={self.folder}: a model of SentenceModel.save, and no encoder; search and other commands read it "
+        )
+        raise EncoderError(f"{message}by --flow_folder={self.folder}, Python by SentenceModel.load", "model")
       raise EncoderError(f"{self.folder}: no config.json; {expected}")
     path = self.folder / CONFIG
     values = self.without_checksums(CONFIG)

@@ -103,10 +103,20 @@ def token_without_embedding(folder):
   (folder / "tokenizer.json").write_text(json.dumps(content))
 
 
+def saved(name):
+  return lambda folder: (folder / "config.json").rename(folder / name)
+
+
 NO_ACTIVATION = json.dumps({**tiny.CONFIG, "hidden_act": None}).encode()
 # {case: (kind of the folder, damage, part of the message that names the file, setting or variable)}
 DAMAGED = {
   "no config": ("pt", remove("config.json"), "no config.json"),
+  "a saved calibration": (
+    "pt",
+    saved("calibration.npz"),
+    "^model=.*: a model of .* --flow_folder=.* SentenceModel.load$",
+  ),
+  "a saved model": ("pt", saved("model.npz"), "^model=.*: a model of .* --flow_folder=.* SentenceModel.load$"),
   "config truncated": ("pt", cut("config.json", 0.6), "config.json: "),
   "config a list": ("pt", write("config.json", b"[]"), "config.json: expected JSON with a dict"),
   "another model": ("pt", config(model_type="gpt2"), "model_type .*'gpt2'"),

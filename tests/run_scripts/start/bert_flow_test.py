@@ -35,7 +35,9 @@ for words, text in json.load(sys.stdin):
     encoder = bert_flow_tf.SentenceEncoder
     encoder.from_pretrained = functools.cache(encoder.from_pretrained)
   before = set(flags.FLAGS)
-  sys.argv, sys.stdin = ["bert-flow", *words], io.TextIOWrapper(io.BytesIO(text.encode()))
+  sys.argv, sys.stdin = ["bert-flow", *words], None
+  if text is not None:  # else closed, as by <&-
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
   out, err = io.StringIO(), io.StringIO()
   status = "returned"
   with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -105,6 +107,9 @@ WRONG = {
   "search corpus.txt --queries=headed.tsv": "--queries=headed.tsv: has 3 columns (sentence2, id, sentence1)",
   "search pairs.tsv query": "pairs.tsv: has 2 columns (1, 2), expected sentence",
   "search -": "--queries: missing",
+  "search corpus.txt": "--queries: missing; expected queries, as standard input is closed",
+  "search corpus.txt --queries=-": "--queries: -: standard input is closed",
+  "dedupe -": "error: -: standard input is closed",
   "fit pairs.tsv corpus.txt": "error: pairs.tsv,corpus.txt: expected one file",
   "fit sts-b": "--task=sts-b",
   "fit --data_dir=pairs.tsv": "the task sample reads no files; choose another task, as --task=custom for a file",
@@ -132,11 +137,11 @@ WRONG = {
   "search corpus.txt --output=x": "--output: needs queries",
   "search corpus.txt --queries=absent": "--queries: absent does not exist",
   "search corpus.txt --queries=empty.tsv": "--queries: empty.tsv is empty",
-  "search empty.tsv --column=1": "is empty",
+  "search empty.tsv query --column=1": "is empty",
   "search corpus.txt --top_k=0": "--top_k=0",
   "search corpus.txt query --top_k=1.5": "--top_k=1.5: expected an integer;",
   "search corpus.txt query --saved_model=F": "'saved_model' (expected --model=saved_model:FOLDER);",
-  "search corpus.txt query --query_id_column=id": "--query_id_column: needs a file of queries",
+  "search corpus.txt query --query_id_column=id": "--query_id_column: needs --queries=FILE, which has it",
   "search corpus.txt --output_format=trec": "--output_format: needs queries",
   "search - --queries=-": "--queries: standard input is the corpus already",
   "search corpus.txt --queries=topics.tsv --query_column=2": "--query_header: missing; the first line of topics",
@@ -156,10 +161,12 @@ WRONG = {
   "search beir.jsonl query --id_column=text --output_format=trec": "--id_column=text: ",
   "search corpus.txt query --output=run.trec": "--output=run.trec: tsv is written; give --output_format=trec",
   "search corpus.txt query --output_format=trec --output=run.tsv": "--output=run.tsv: trec is written; expected a name",
+  "search quoted.tsv query --output=quoted.tsv": "--output=quoted.tsv: is the file of input, whose records would be",
+  "search corpus.txt --queries=queries.txt --output=queries.txt": "--output=queries.txt: is the file of queries, whose",
   "search corpus.txt query --hybrid=bm26": "error: --hybrid=bm26: expected bm25",
-  "search corpus.txt The_dog --calibration=mean --fit_queries": "--fit_queries: needs queries, the file",
+  "search corpus.txt The_dog --calibration=mean --fit_queries": "--fit_queries: needs --queries=FILE",
   "search corpus.txt --queries=queries.txt --fit_queries": "--fit_queries: needs calibration or recipe",
-  "fit corpus.txt --query_column=a": "--query_column: needs queries",
+  "fit corpus.txt --query_column=a": "--query_column: needs --queries=FILE",
   "fit corpus.txt --queries=absent": "--queries: absent does not exist",
   "fit corpus.txt --queries=headed.tsv": "--queries=headed.tsv: has 3 columns (sentence2, id, sentence1)",
   "fit corpus.txt --queries=headed.tsv --query_column=x": "--queries: headed.tsv, line 1: 0 columns 'x'",
@@ -272,8 +279,9 @@ for _folder, _others in (("days", "beir.jsonl --id_column=_id"), ("weeks", "corp
   }
 RIGHT["search --vectors=days The_dog A_man --top_k=3"] = ""
 
-# Vectors are calibrated, and then searched.
+# Vectors, of which a record is none; they are calibrated, and then searched.
 RIGHT |= {
+  "embed - --output=partly": "A dog.\nA\0cat.\n",
   "embed corpus.csv --column=text --output=plain --output_format=jsonl": "",
   "calibrate --input=plain --calibration=mean --output=plain_mean": "",
   "calibrate --input=plain --flow_folder=plain_mean --output=centered": "",
@@ -323,7 +331,7 @@ def ran(tmp_path_factory):
   names = prepare(folder)
   lines = [(line, "") for line in ("", "--help", "help fit", "--version")]
   lines += [(f"{command} --help", "") for command in COMMANDS]
-  lines += [(line, "") for line in WRONG]
+  lines += [(line, None) for line in WRONG]
   first_right = len(lines)
   lines += RIGHT.items()
   with_model = []
@@ -381,7 +389,18 @@ def test_wrong_command_lines_are_one_sentence_and_write_nothing(ran):
   for line in ("fit --model=gpt2", "score pairs.tsv --model=table"):
     assert not results[line][3]  # TensorFlow takes seconds to import
   written = {"out.csv", "out_returns.csv", "out.tsv.gz", "out_corpus.csv", "hits.tsv", "fitted", "judged.jsonl"}
-  written |= {"days", "weeks", "prompted", "new.tsv", "people.jsonl", "plain", "plain_mean", "centered", "of_roles"}
+  written |= {
+    "days",
+    "weeks",
+    "prompted",
+    "new.tsv",
+    "people.jsonl",
+    "plain",
+    "plain_mean",
+    "centered",
+    "of_roles",
+    "partly",
+  }
   if HAS_PARQUET:
     written |= {"out.parquet", "out_one.parquet"}
   if HAS_FAISS:
@@ -624,6 +643,12 @@ def test_prompts_of_corpus_and_queries(ran, model):
 
 
 @pytest.mark.skipif(not HAS_FAISS, reason="faiss-cpu is not installed: it is the extra search")
+def test_bad_records_of_embed_are_a_warning(ran):
+  assert re.search(
+    "warning: 1 bad record not embedded: .*/partly/dead-letter.* has file, line and reason", ran[2]["log"]
+  )
+
+
 def test_calibrated_vectors_are_searched(ran, model):
   _, _, results = ran
   rows = model.encode(SENTENCES)

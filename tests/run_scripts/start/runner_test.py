@@ -61,6 +61,13 @@ def test_arguments_in_a_message_are_the_flags_that_a_user_types(monkeypatch, cap
     (lambda: FULL, False, 1, "the disk is full; free some space, and start the same command again"),
     (unwritten, True, 1, f"the disk is full; free some space, and {RESUMES}"),
     (lambda: OSError("9 requested and 2 written"), True, 1, f"the disk is full; free some space, and {RESUMES}"),
+    (
+      lambda: OSError("Not enough free space to write 9 bytes"),
+      True,
+      1,
+      f"the disk is full; free some space, and {RESUMES}",
+    ),
+    (lambda: OSError(*FULL.args, "a"), True, 1, f"a: the disk is full; free some space, and {RESUMES}"),
     (lambda: OSError(36, "File name too long", "a"), True, 1, "a: File name too long"),
     (KeyboardInterrupt, True, 130, f"interrupted; {RESUMES}"),
     (KeyboardInterrupt, False, 130, "interrupted; start the same command again"),
@@ -126,6 +133,26 @@ def test_help_whose_reader_stops_ends_without_an_error():
   done = finished_python("run_scripts/run_flow.py", "--help", stdout=writing)
   os.close(writing)
   assert done.stderr == ""
+
+
+def test_numpys_error_of_a_full_disk_names_the_output(monkeypatch, capsys):
+  values = flags.FlagValues()
+  flags.DEFINE_string("output", "vectors", "", flag_values=values)
+  values.mark_as_parsed()
+  monkeypatch.setattr(runner, "FLAGS", values)
+
+  def main():
+    raise OSError("Not enough free space to write 16777216 bytes after offset 128")
+
+  assert runner._guarded(main) == 1
+  assert capsys.readouterr().err.startswith("error: --output=vectors: the disk is full; free some space, and the same")
+
+
+@pytest.mark.parametrize("command", [["bert_flow.py", "--version"], ["run_flow.py", "--help"]])
+def test_help_on_a_full_disk_is_one_line(command):
+  with open("/dev/full", "wb") as full:
+    done = finished_python(f"run_scripts/{command[0]}", command[1], stdout=full, status=1)
+  assert re.fullmatch("error: standard output: the disk is full; free some space, and start .* again\n", done.stderr)
 
 
 def test_a_python_without_tensorflow_is_rejected_with_the_reason(monkeypatch, capsys):
