@@ -48,7 +48,7 @@ from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import NO_GRADIENTS, reject_openvino
-from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
+from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph, check_loaded
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
@@ -126,9 +126,7 @@ class SentenceModel:
     cache: Any = None,
     allow_other_encoder: bool = False,
   ) -> None:
-    if not hasattr(encoder, "identity"):
-      message = f"encoder={encoder!r}: expected a loaded encoder; SentenceModel.from_pretrained(name) loads it"
-      raise ConfigError(message, argument="encoder")
+    check_loaded(encoder)
     self.encoder = encoder
     self.choice: Choice | None = None
     self.flow_fit: LoopResult | None = None

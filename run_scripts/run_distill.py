@@ -60,7 +60,9 @@ def check_flags() -> None:
     return
   check_affine(parse_calibration(FLAGS.calibration))
   if FLAGS.corpus is None:
-    raise ConfigError(f"calibration={FLAGS.calibration}: needs --corpus, a file of sentences to fit it on", "calibration")
+    raise ConfigError(
+      f"calibration={FLAGS.calibration}: needs --corpus, a file of sentences to fit it on", "calibration"
+    )
 
 
 def main() -> None:

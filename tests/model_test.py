@@ -14,11 +14,13 @@ from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.serving.distill import distill
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
@@ -331,9 +333,15 @@ def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim)
     SentenceModel(encoder, **POOLING, low_dim=low_dim).fit(SENTENCES, calibration, show_progress=False)
 
 
-def test_the_name_of_an_encoder_is_no_encoder():
-  with rejected(ConfigError, "encoder"):
-    SentenceModel("mini")
+def test_what_is_no_encoder(model, tmp_path):
+  for call in (SentenceModel, lambda given: distill(given, tmp_path), lambda given: save_encoder(given, tmp_path)):
+    for given, match in (
+      ("mini", "encoder='mini': .*from_pretrained"),
+      (None, "None"),
+      (model, "its attribute encoder"),
+    ):
+      with rejected(ConfigError, "encoder", match=match):
+        call(given)
 
 
 def test_repr_names_the_parts_and_their_sizes(encoder, model):

@@ -460,6 +460,17 @@ def _has_tf32():
   return bool(tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled())
 
 
+def check_loaded(encoder: object) -> None:
+  """Raises a ConfigError for anything but a loaded encoder, as its name, or a `SentenceModel` around it."""
+  if isinstance(getattr(encoder, "encoder", None), TextEncoder):
+    message = f"encoder: expected a loaded encoder, got a {type(encoder).__name__}; give its attribute encoder"
+    raise ConfigError(message, argument="encoder")
+  if not isinstance(encoder, TextEncoder):
+    shown = " ".join(repr(encoder).split())[:60]
+    message = f"encoder={shown}: expected a loaded encoder; SentenceEncoder.from_pretrained(name) loads it"
+    raise ConfigError(message, argument="encoder")
+
+
 def sentences_of_step(length: int, batch_size: int, has_gpu: bool) -> int:
   """Returns the number of sentences of a step whose longest has `length` tokens: a step has a number of tokens."""
   if has_gpu:

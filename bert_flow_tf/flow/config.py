@@ -126,5 +126,7 @@ def check_arguments(
   levels = config.n_levels
   if not is_integer(dim, 1) or levels > 63 or dim % 2**levels:
     reason = f"a positive multiple of 2**{levels}, as each of the {levels} levels halves the dimensions"
-    mend = "take another calibration" if isinstance(dim, int) and dim % 2 else "use a flow_model_config with fewer levels"
+    mend = (
+      "take another calibration" if isinstance(dim, int) and dim % 2 else "use a flow_model_config with fewer levels"
+    )
     raise FlowError(f"dim={dim}: expected {reason}; {mend}", "dim")

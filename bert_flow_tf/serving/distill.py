@@ -21,7 +21,7 @@ from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
 from bert_flow_tf.encoder.text.token_weights import IDF, TokenWeights, make_token_weights
-from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.text_encoder import TextEncoder, check_loaded
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.io.files import check_new_folder, owned
@@ -89,6 +89,7 @@ def distill(
     DataError: sentences are missing, or as few as the dimensions.
     ExportError: the folder cannot be written.
   """
+  check_loaded(encoder)
   path = check_new_folder(folder, "folder")
   if not isinstance(encoder, SentenceEncoder):
     message = f"it embeds whole texts, not tokens; give a transformer, or {STATIC.form}"
