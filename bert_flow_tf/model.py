@@ -59,6 +59,7 @@ from bert_flow_tf.io.checks import (
   check_rows,
   check_sentence_transformers,
 )
+from bert_flow_tf.io.files import check_path
 from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
@@ -225,6 +226,7 @@ class SentenceModel:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.
       EncoderError: the encoder cannot be loaded, is not named, or differs from the encoder of the fit.
     """
+    check_path(folder, "folder")
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
     steps, identity, recipe = _read_folder(folder, where)

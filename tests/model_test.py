@@ -333,6 +333,13 @@ def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim)
     SentenceModel(encoder, **POOLING, low_dim=low_dim).fit(SENTENCES, calibration, show_progress=False)
 
 
+def test_what_is_no_folder(model):
+  for call in (model.save, SentenceModel.load, load_calibration):
+    for folder in (None, 5):
+      with rejected(ConfigError, "folder", match=f"folder={folder}: expected a path"):
+        call(folder)
+
+
 def test_what_is_no_encoder(model, tmp_path):
   for call in (SentenceModel, lambda given: distill(given, tmp_path), lambda given: save_encoder(given, tmp_path)):
     for given, match in (

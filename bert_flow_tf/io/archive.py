@@ -50,9 +50,9 @@ def write(
   folder: str | os.PathLike, kind: str, settings: Mapping[str, object], arrays: Mapping[str, np.ndarray]
 ) -> pathlib.Path:
   """Writes JSON settings and {name: array} atomically, in place of an older file or model; returns its path."""
+  path = path_of(folder, kind)
   if not os.fspath(folder):
     raise BertFlowError("folder is empty; expected a path", argument="folder")
-  path = path_of(folder, kind)
   header = {"kind": kind, "format_version": FORMAT_VERSION, **settings}
   content = io.BytesIO()
   with zipfile.ZipFile(content, "w") as members:
