@@ -18,7 +18,7 @@ from bert_flow_tf.io.checks import check_rows, is_integer
 from bert_flow_tf.progress import counted, either_name
 from bert_flow_tf.vectors.inverted_lists import EXACT
 from bert_flow_tf.vectors.kept_rows import first_similar
-from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
+from bert_flow_tf.vectors.nearest import SupportsEncode, check_model, rows_with_text
 from bert_flow_tf.vectors.unit_rows import CHUNK, UnitRows, cosines_of_pairs
 from bert_flow_tf.vectors.unread_keys import READ, UNKNOWN, unread_keys
 from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of, is_calibrated
@@ -130,6 +130,8 @@ def find_duplicates(
       argument is not allowed, or FAISS is not installed.
   """
   lowest = check_threshold(threshold)
+  if model is not None:
+    check_model(model)
   if model is not None and texts is None:
     raise ConfigError("texts: missing; expected the sentences of the embeddings, as a model is given", "texts")
   if embeddings is None and model is None:
