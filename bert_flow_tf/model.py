@@ -779,6 +779,16 @@ class SentenceModel:
       return SentenceFunction(encoder, steps, trainable)
 
 
+def check_sentence_model(model: object, others: str = "") -> None:
+  """Raises a ConfigError for anything but a `SentenceModel`, as its folder; `others`: what is taken besides."""
+  if isinstance(model, SentenceModel):
+    return
+  way = "SentenceModel.load(folder) loads a saved one, SentenceModel.from_pretrained(name) an encoder"
+  if isinstance(model, TextEncoder):
+    way = "SentenceModel(encoder) makes one"
+  raise ConfigError(f"model: expected a SentenceModel{others}, got a {type(model).__name__}; {way}", "model")
+
+
 def _read_folder(folder, where) -> tuple[list[Step], EncoderIdentity | VectorsIdentity | None, Recipe | None]:
   """Returns a folder's steps, the identity of its embeddings, None if it is unknown, and its recipe, None without."""
   steps: list[Step] = []

@@ -19,8 +19,10 @@ from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.serving.distill import distill
+from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
@@ -338,6 +340,22 @@ def test_what_is_no_folder(model):
     for folder in (None, 5):
       with rejected(ConfigError, "folder", match=f"folder={folder}: expected a path"):
         call(folder)
+
+
+@pytest.mark.parametrize("others", [", a Calibration or a Glow", ""])
+def test_what_is_no_model(encoder, tmp_path, others):
+  calls = [SentenceTransformersAdapter, lambda given: export_model(given, tmp_path / "out", format="model2vec")]
+  if others:
+    calls = [lambda given: export_model(given, tmp_path / "out")]
+  for call in calls:
+    for given, way in (
+      ("m", "a str; SentenceModel.load"),
+      (None, "NoneType"),
+      (encoder, r"Model\(encoder\) makes one"),
+    ):
+      with rejected(ConfigError, "model", match=f"expected a SentenceModel{others}, got .*{way}"):
+        call(given)
+  assert not list(tmp_path.iterdir())
 
 
 def test_what_is_no_encoder(model, tmp_path):

@@ -15,7 +15,7 @@ from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.io.checks import as_array, check_assignment, check_sentence_transformers
-from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.model import SentenceModel, check_sentence_model
 from bert_flow_tf.progress import either_name
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ class SentenceTransformersAdapter:
   Args:
     model: the `SentenceModel`.
 
+  Raises:
+    ConfigError: no `SentenceModel`.
+
   Attributes:
     model: the `SentenceModel`.
     similarity_fn_name: "cosine".
@@ -45,6 +48,7 @@ class SentenceTransformersAdapter:
   similarity_fn_name = "cosine"
 
   def __init__(self, model: SentenceModel) -> None:
+    check_sentence_model(model)
     self.model = model
     self.model_card_data = EvaluationMetrics(model)
 
