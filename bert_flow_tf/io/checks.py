@@ -71,11 +71,16 @@ def is_number(value: object) -> bool:
   return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def shown(value: object) -> str:
+  """Returns a wrong value for an error, in one line: "2" in place of 2 has its quotation marks."""
+  return " ".join((repr(value) if isinstance(value, str) else str(value)).split())[:60]
+
+
 def check_counts(**values: object) -> None:
   """Raises a ConfigError for the first argument that is not a positive integer."""
   for name, value in values.items():
     if not is_integer(value, 1):
-      raise ConfigError(f"{name}={value}: expected a positive integer", argument=name)
+      raise ConfigError(f"{name}={shown(value)}: expected a positive integer", argument=name)
 
 
 def as_array(
