@@ -21,7 +21,7 @@ _UNCENTERED = ("none", "natsv")
 # the corpus in their place at most 0.05, in 50 draws.
 _MIN_QUERIES, _APART = 8, 0.1
 _WITH_A_MODEL = (
-  "search(model.encode_query(queries), embeddings) compares them, and search(model, queries, index) of an index = "
+  "search(model.encode_query(queries), embeddings) compares them; in place of texts, search also takes "
   "SentenceIndex.build(embeddings, model)"
 )
 

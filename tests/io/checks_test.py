@@ -2,6 +2,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_flow_tf.calibration.characters import Characters
 from bert_flow_tf.calibration.low_dim import LowDim
@@ -11,6 +12,7 @@ from bert_flow_tf.flow.config import FlowConfig, check_arguments
 from bert_flow_tf.io import checks
 from bert_flow_tf.io.checks import check_counts, check_rows, is_integer
 from bert_flow_tf.serving.distill import check_leading
+from bert_flow_tf.training.calibrate import fit_calibration
 from bert_flow_tf.training.settings import FlowSettings
 from bert_flow_tf.vectors import find_duplicates
 from tests.testing import rejected
@@ -62,6 +64,24 @@ def test_what_is_wrong_with_rows_is_said_in_a_sentence():
     check_rows([[1.0, 2.0], [1.0]])
   with rejected(CalibrationError, "embeddings", "missing numbers"):
     check_rows(np.ma.masked_equal([[1.0, 2.0]], 2.0))
+
+
+@pytest.mark.parametrize(
+  ("values", "match"),
+  [
+    ((row for row in np.eye(4)), r"got generator, .*np\.vstack\(list\(values\)\)"),
+    (tf.data.Dataset.from_tensor_slices(np.eye(4)), "got .*Dataset, .*np.vstack"),
+    (tf.data.Dataset.from_tensor_slices(np.eye(4)).batch(3), "got .*Dataset, .*np.vstack"),
+    (np.eye(4).astype(object), "got ndarray, .*np.vstack"),
+    (["a text", "another"], r"got list of text; SentenceModel\.encode"),
+    ("vectors.npy", r"got str of text; .*np\.load"),
+  ],
+)
+def test_what_makes_numbers_of_others_is_said_and_works(values, match):
+  with rejected(CalibrationError, "vectors", match=match):
+    fit_calibration(values, "mean")
+  if "vstack" in match:
+    np.testing.assert_array_equal(check_rows(np.vstack(list(values)).astype("float32")), np.eye(4))
 
 
 def test_bad_row_of_a_later_chunk(monkeypatch):
