@@ -24,7 +24,7 @@ from bert_flow_tf.encoder.text.characters import CharacterTable
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.io.checks import check_counts, shown
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
@@ -466,8 +466,7 @@ def check_loaded(encoder: object) -> None:
     message = f"encoder: expected a loaded encoder, got a {type(encoder).__name__}; give its attribute encoder"
     raise ConfigError(message, argument="encoder")
   if not isinstance(encoder, TextEncoder):
-    shown = " ".join(repr(encoder).split())[:60]
-    message = f"encoder={shown}: expected a loaded encoder; SentenceEncoder.from_pretrained(name) loads it"
+    message = f"encoder={shown(encoder)}: expected a loaded encoder; SentenceEncoder.from_pretrained(name) loads it"
     raise ConfigError(message, argument="encoder")
 
 
