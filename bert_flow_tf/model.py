@@ -48,7 +48,7 @@ from bert_flow_tf.encoder.loading import load_fitted_encoder
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import NO_GRADIENTS, reject_openvino
-from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph
+from bert_flow_tf.encoder.text_encoder import TextEncoder, TextGraph, check_loaded
 from bert_flow_tf.encoder.transformer.number_formats import reject_int8
 from bert_flow_tf.errors import BertFlowError, ConfigError, DataError, EncoderError, naming
 from bert_flow_tf.evaluation.metrics import normalized
@@ -59,6 +59,7 @@ from bert_flow_tf.io.checks import (
   check_rows,
   check_sentence_transformers,
 )
+from bert_flow_tf.io.files import check_path
 from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
 from bert_flow_tf.training.fit_rows import FitSentences
@@ -126,9 +127,7 @@ class SentenceModel:
     cache: Any = None,
     allow_other_encoder: bool = False,
   ) -> None:
-    if not hasattr(encoder, "identity"):
-      message = f"encoder={encoder!r}: expected a loaded encoder; SentenceModel.from_pretrained(name) loads it"
-      raise ConfigError(message, argument="encoder")
+    check_loaded(encoder)
     self.encoder = encoder
     self.choice: Choice | None = None
     self.flow_fit: LoopResult | None = None
@@ -227,6 +226,7 @@ class SentenceModel:
       FlowError, CalibrationError, ConfigError: see `load_calibration`.
       EncoderError: the encoder cannot be loaded, is not named, or differs from the encoder of the fit.
     """
+    check_path(folder, "folder")
     folder = os.path.expanduser(folder)
     where = f"folder={folder}"
     steps, identity, recipe = _read_folder(folder, where)
@@ -777,6 +777,16 @@ class SentenceModel:
       for step in steps:
         step.check_fitted()
       return SentenceFunction(encoder, steps, trainable)
+
+
+def check_sentence_model(model: object, others: str = "") -> None:
+  """Raises a ConfigError for anything but a `SentenceModel`, as its folder; `others`: what is taken besides."""
+  if isinstance(model, SentenceModel):
+    return
+  way = "SentenceModel.load(folder) loads a saved one, SentenceModel.from_pretrained(name) an encoder"
+  if isinstance(model, TextEncoder):
+    way = "SentenceModel(encoder) makes one"
+  raise ConfigError(f"model: expected a SentenceModel{others}, got a {type(model).__name__}; {way}", "model")
 
 
 def _read_folder(folder, where) -> tuple[list[Step], EncoderIdentity | VectorsIdentity | None, Recipe | None]:

@@ -14,11 +14,15 @@ from bert_flow_tf.calibration.names import make_calibration
 from bert_flow_tf.calibration.saving import calibration_sha256, load_calibration
 from bert_flow_tf.calibration.step import Normalize, Step
 from bert_flow_tf.data.pairs import SentencePairs
+from bert_flow_tf.encoder.saving import save_encoder
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError, EncoderError, TrainingError
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.flow.glow import Glow
+from bert_flow_tf.integrations.sentence_transformers import SentenceTransformersAdapter
 from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.serving.distill import distill
+from bert_flow_tf.serving.export import export_model
 from bert_flow_tf.training.calibrate import fit_calibration
 from tests.encoder import tiny
 from tests.testing import rejected, rewrite_archive
@@ -331,9 +335,38 @@ def test_low_dim_divides_the_calibrated_embedding(encoder, calibration, low_dim)
     SentenceModel(encoder, **POOLING, low_dim=low_dim).fit(SENTENCES, calibration, show_progress=False)
 
 
-def test_the_name_of_an_encoder_is_no_encoder():
-  with rejected(ConfigError, "encoder"):
-    SentenceModel("mini")
+def test_what_is_no_folder(model):
+  for call in (model.save, SentenceModel.load, load_calibration):
+    for folder in (None, 5):
+      with rejected(ConfigError, "folder", match=f"folder={folder}: expected a path"):
+        call(folder)
+
+
+@pytest.mark.parametrize("others", [", a Calibration or a Glow", ""])
+def test_what_is_no_model(encoder, tmp_path, others):
+  calls = [SentenceTransformersAdapter, lambda given: export_model(given, tmp_path / "out", format="model2vec")]
+  if others:
+    calls = [lambda given: export_model(given, tmp_path / "out")]
+  for call in calls:
+    for given, way in (
+      ("m", "a str; SentenceModel.load"),
+      (None, "NoneType"),
+      (encoder, r"Model\(encoder\) makes one"),
+    ):
+      with rejected(ConfigError, "model", match=f"expected a SentenceModel{others}, got .*{way}"):
+        call(given)
+  assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_encoder(model, tmp_path):
+  for call in (SentenceModel, lambda given: distill(given, tmp_path), lambda given: save_encoder(given, tmp_path)):
+    for given, match in (
+      ("mini", "encoder='mini': .*from_pretrained"),
+      (None, "None"),
+      (model, "its attribute encoder"),
+    ):
+      with rejected(ConfigError, "encoder", match=match):
+        call(given)
 
 
 def test_repr_names_the_parts_and_their_sizes(encoder, model):

@@ -11,7 +11,7 @@ from bert_flow_tf.calibration.step import Contents, Features, Step, check_featur
 from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError, EncoderError
 from bert_flow_tf.evaluation.metrics import normalized, tied_at_1
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, shown
 from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class Characters(Step, methods=(CHARACTERS,)):
     self, dim: int = DEFAULT_DIM, encoder: TextEncoder | None = None, table_sha256: str | None = None
   ) -> None:
     if not is_integer(dim, MIN_DIM) or dim > MAX_DIM:
-      raise ConfigError(f"characters={dim}: expected an integer from {MIN_DIM} to {MAX_DIM}", argument="characters")
+      raise ConfigError(
+        f"characters={shown(dim)}: expected an integer from {MIN_DIM} to {MAX_DIM}", argument="characters"
+      )
     self.dim = int(dim)
     self._encoder, self._table_sha256 = encoder, table_sha256
 

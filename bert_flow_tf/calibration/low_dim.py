@@ -10,7 +10,7 @@ import numpy as np
 from bert_flow_tf.calibration.step import Affine, Contents, Features, Step, check_features
 from bert_flow_tf.encoder.array_functions import functions_for
 from bert_flow_tf.errors import ConfigError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, shown
 from bert_flow_tf.io.files import Json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class LowDim(Step, methods=(_LOW_DIM,)):
     """Returns n; raises a ConfigError if it does not divide the dimensions."""
     if not is_integer(self._n, 1) or dim % self._n:
       divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-      raise ConfigError(f"low_dim={self._n}: expected a divisor of the {dim} dimensions: {divisors}", "low_dim")
+      raise ConfigError(f"low_dim={shown(self._n)}: expected a divisor of the {dim} dimensions: {divisors}", "low_dim")
     return int(self._n)
 
   def __call__(self, features: Features) -> Array:

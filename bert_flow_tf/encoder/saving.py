@@ -15,6 +15,7 @@ from bert_flow_tf.encoder.checkpoints.declared import DECLARATION, DOCUMENT, QUE
 from bert_flow_tf.encoder.checkpoints.files import SAVED_BY_TRANSFORMERS, TOKENIZER_CONFIG
 from bert_flow_tf.encoder.settings import EncoderSettings
 from bert_flow_tf.encoder.text.token_weights import UNIFORM
+from bert_flow_tf.encoder.text_encoder import check_loaded
 from bert_flow_tf.encoder.transformer.weight_names import path_of_variable
 from bert_flow_tf.encoder.transformer.weights import from_pytorch, name_of_path
 from bert_flow_tf.errors import EncoderError
@@ -37,6 +38,7 @@ def save_encoder(encoder: "SentenceEncoder", folder: str | os.PathLike) -> None:
   given precision, prompt, truncate_dim or token_weights is not: a warning names them. The pooling and the length that a
   `SentenceModel` was given are the model's, which `SentenceModel.save` keeps.
   """
+  check_loaded(encoder)
   encoder.check_has_transformer("be saved")
   folder = check_path(folder, "folder").resolve()
   architecture = encoder.config.architecture

@@ -24,7 +24,7 @@ from bert_flow_tf.encoder.text.characters import CharacterTable
 from bert_flow_tf.encoder.text.token_weights import UNIFORM, TokenWeights, make_token_weights
 from bert_flow_tf.encoder.text.word_piece import SentenceTokenizer
 from bert_flow_tf.errors import ConfigError, EncoderError
-from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.io.checks import check_counts, shown
 from bert_flow_tf.io.files import Json
 from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.progress import Progress, either_name
@@ -458,6 +458,16 @@ def _has_tf32():
   """Returns whether TensorFlow rounds float32 products to TF32, as only GPUs do."""
   tf = load_tensorflow()
   return bool(tf.config.list_logical_devices("GPU") and tf.config.experimental.tensor_float_32_execution_enabled())
+
+
+def check_loaded(encoder: object) -> None:
+  """Raises a ConfigError for anything but a loaded encoder, as its name, or a `SentenceModel` around it."""
+  if isinstance(getattr(encoder, "encoder", None), TextEncoder):
+    message = f"encoder: expected a loaded encoder, got a {type(encoder).__name__}; give its attribute encoder"
+    raise ConfigError(message, argument="encoder")
+  if not isinstance(encoder, TextEncoder):
+    message = f"encoder={shown(encoder)}: expected a loaded encoder; SentenceEncoder.from_pretrained(name) loads it"
+    raise ConfigError(message, argument="encoder")
 
 
 def sentences_of_step(length: int, batch_size: int, has_gpu: bool) -> int:

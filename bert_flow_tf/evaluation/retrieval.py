@@ -18,6 +18,7 @@ NDCG, MRR, RECALL_10, RECALL_100, MAP = "ndcg@10", "mrr@10", "recall@10", "recal
 MEASURES = (NDCG, MRR, RECALL_10, RECALL_100, MAP)
 # Last column of a run in TREC's format.
 _RUN = "bert_flow"
+_JUDGED = "{query's id: {document's id: grade}}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +98,7 @@ class JudgedSearch:
     ignore_identical_ids: whether a document with the id of the query is left out, as by BEIR, unless it is relevant.
 
   Raises:
-    DataError: no query is judged, or an id of the qrels is unknown.
+    DataError: an argument is no such mapping, no query is judged, or an id of the qrels is unknown.
   """
 
   def __init__(
@@ -107,9 +108,20 @@ class JudgedSearch:
     qrels: Qrels,
     ignore_identical_ids: bool = True,
   ) -> None:
+    texts_by_id = "{id: text}"
+    for argument, value, expected in (
+      ("corpus", corpus, texts_by_id),
+      ("queries", queries, texts_by_id),
+      ("qrels", qrels, _JUDGED),
+    ):
+      if not isinstance(value, Mapping):
+        raise DataError(f"{argument}: expected a dict {expected}, got a {type(value).__name__}", argument)
     if not qrels:
-      raise DataError("qrels: empty; expected judged queries, {query's id: {document's id: grade}}", "qrels")
+      raise DataError(f"qrels: empty; expected judged queries, {_JUDGED}", "qrels")
     for query, grades in qrels.items():
+      if not isinstance(grades, Mapping):
+        found = f"the grades of query {query!r} are a {type(grades).__name__}"
+        raise DataError(f"qrels: {found}; expected {_JUDGED}, with the grade 1 for a relevant document", "qrels")
       unknown = [name for name in grades if name not in corpus]
       if not all(isinstance(grade, int | np.integer) for grade in grades.values()):
         raise DataError(
@@ -153,7 +165,10 @@ def _text_of(document):
   if not isinstance(document, Mapping):
     message = f"corpus: a document is {document!r}; expected a str, or title and text as {{'title': ..., 'text': ...}}"
     raise DataError(message[:300], "corpus")
-  return " ".join(filter(str.strip, (document.get("title") or "", document.get("text") or "")))
+  parts = [document.get(key) or "" for key in ("title", "text")]
+  if not all(isinstance(part, str) for part in parts):
+    raise DataError(f"corpus: title and text of a document are {repr(parts)[:200]}; expected str", "corpus")
+  return " ".join(filter(str.strip, parts))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import os
 import pathlib
 
 from bert_flow_tf.errors import ConfigError, FlowError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, shown
 from bert_flow_tf.io.files import check_path, read_json
 
 CONFIG_FOLDER = pathlib.Path(__file__).parent / "config"
@@ -121,12 +121,11 @@ def check_arguments(
     if value not in allowed:
       raise ConfigError(f"{argument}={value}: expected {' or '.join(allowed)} for this flow config", argument)
   if seed is not None and not is_integer(seed, 0):
-    raise ConfigError(f"seed={seed}: expected None or an integer of at least 0", "seed")
+    raise ConfigError(f"seed={shown(seed)}: expected None or an integer of at least 0", "seed")
   # A number of levels may be so large that its power of two takes all memory.
   levels = config.n_levels
   if not is_integer(dim, 1) or levels > 63 or dim % 2**levels:
     reason = f"a positive multiple of 2**{levels}, as each of the {levels} levels halves the dimensions"
-    mend = (
-      "take another calibration" if isinstance(dim, int) and dim % 2 else "use a flow_model_config with fewer levels"
-    )
-    raise FlowError(f"dim={dim}: expected {reason}; {mend}", "dim")
+    if is_integer(dim, 1):
+      reason += "; take another calibration" if dim % 2 else "; use a flow_model_config with fewer levels"
+    raise FlowError(f"dim={shown(dim)}: expected {reason}", "dim")

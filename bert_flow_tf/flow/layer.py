@@ -47,7 +47,7 @@ class FlowLayer(Layer):
 
   def __call__(self, inputs: Vectors, *args: object, **kwargs: object) -> tf.Tensor:
     """Calls the layer as Keras does; a list is one tensor."""
-    if isinstance(inputs, list | tuple):
+    if isinstance(inputs, list | tuple) or _has_objects(inputs):
       inputs = _as_tensor(inputs, self.dtype)
     return super().__call__(inputs, *args, **kwargs)
 
@@ -157,13 +157,18 @@ def _revived(cls, config, shape, trainable, weights):
 
 def _as_tensor(values, dtype):
   """Returns numbers as a tensor of a dtype; raises FlowError if they are none."""
-  if isinstance(values, np.ma.MaskedArray):
+  if isinstance(values, np.ma.MaskedArray) or _has_objects(values):
     values = as_array(values, error=FlowError)
   try:
     return tf.cast(values, dtype)
   except (TypeError, ValueError, tf.errors.OpError) as error:
     given = type(values).__name__
     raise FlowError(f"embeddings: expected numbers of shape [..., dim], got {given}", "embeddings") from error
+
+
+def _has_objects(values):
+  """Returns whether values are a column of pandas whose cells are rows, or another array of objects."""
+  return getattr(getattr(values, "dtype", None), "kind", "") == "O"
 
 
 def to_keras(layer: Layer | Callable[[int], Layer]) -> dict[str, object]:

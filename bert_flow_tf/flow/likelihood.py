@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.flow.keras import Shape, registered
 from bert_flow_tf.flow.layer import FlowLayer, Vectors, from_keras, to_keras
@@ -20,9 +21,15 @@ class NegativeLogLikelihood(FlowLayer):
 
   Args:
     flow: `Glow`. The model may use the flow elsewhere too; `Glow` says how such a model is copied.
+
+  Raises:
+    ConfigError: no `Glow`.
   """
 
   def __init__(self, flow: Glow, **kwargs: object) -> None:
+    if not isinstance(flow, Glow):
+      way = "Glow(config, dim) makes one, and a calibration by a flow has it as its attribute flow"
+      raise ConfigError(f"flow: expected a Glow, got a {type(flow).__name__}; {way}", "flow")
     super().__init__({}, **{"dtype": flow.dtype, **kwargs})
     self.flow = flow
 

@@ -15,7 +15,7 @@ from bert_flow_tf.data.pairs import Texts, is_table
 from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.evaluation.metrics import cosine_similarity, normalized
 from bert_flow_tf.io.checks import as_array, check_assignment, check_sentence_transformers
-from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.model import SentenceModel, check_sentence_model
 from bert_flow_tf.progress import either_name
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ class SentenceTransformersAdapter:
   Args:
     model: the `SentenceModel`.
 
+  Raises:
+    ConfigError: no `SentenceModel`.
+
   Attributes:
     model: the `SentenceModel`.
     similarity_fn_name: "cosine".
@@ -45,6 +48,7 @@ class SentenceTransformersAdapter:
   similarity_fn_name = "cosine"
 
   def __init__(self, model: SentenceModel) -> None:
+    check_sentence_model(model)
     self.model = model
     self.model_card_data = EvaluationMetrics(model)
 
@@ -178,27 +182,35 @@ class SentenceTransformersAdapter:
 
     A tensor if PyTorch is imported, as both programs do, and otherwise an array; two vectors [dim] give one number.
     """
-    a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
+    a, b = _array_of(embeddings1, "embeddings1"), _array_of(embeddings2, "embeddings2")
+    are_single = a.ndim == b.ndim == 1
+    a, b = np.atleast_2d(a), np.atleast_2d(b)
+    if a.shape[1] != b.shape[1]:
+      message = f"embeddings2: {b.shape[1]} dimensions, expected {a.shape[1]} as of embeddings1"
+      raise DataError(message, argument="embeddings2")
     cosines = (normalized(a) @ normalized(b).T).astype(np.float32)
-    if np.ndim(embeddings1) == np.ndim(embeddings2) == 1:
+    if are_single:
       cosines = cosines.reshape([])  # `float` takes no array [1, 1]
     return _tensor_if_imported(cosines)
 
   def similarity_pairwise(self, embeddings1: npt.ArrayLike, embeddings2: npt.ArrayLike) -> "np.ndarray | torch.Tensor":
     """Returns the cosines of pairs of rows [n, dim], float64 [n]; 0 for a row of zeros; a tensor as `similarity`."""
-    a, b = (_rows_of(embeddings) for embeddings in (embeddings1, embeddings2))
+    a, b = (np.atleast_2d(_array_of(*given)) for given in ((embeddings1, "embeddings1"), (embeddings2, "embeddings2")))
     if a.shape != b.shape:
       message = f"embeddings2: shape {list(b.shape)}, expected {list(a.shape)} as of embeddings1"
       raise DataError(message, argument="embeddings2")
     return _tensor_if_imported(np.nan_to_num(cosine_similarity(a, b)))
 
 
-def _rows_of(embeddings):
-  """Returns embeddings as float64 [n, dim]; DataError for texts."""
+def _array_of(embeddings, name):
+  """Returns embeddings as float64 [n, dim], or one as [dim]; DataError, which calls them `name`, for texts."""
   try:
-    return np.atleast_2d(as_array(embeddings, error=DataError, dtype=np.float64))
+    array = as_array(embeddings, name, DataError, np.float64)
   except DataError as error:
-    raise DataError(f"{error}, as encode returns them; SentenceModel.similarity takes texts", "embeddings") from error
+    raise DataError(f"{error}, as encode returns them; SentenceModel.similarity takes texts", name) from error
+  if array.ndim not in (1, 2):
+    raise DataError(f"{name}: expected shape [n, dim], got {list(array.shape)}", name)
+  return array
 
 
 class EvaluationMetrics:

@@ -50,9 +50,9 @@ def write(
   folder: str | os.PathLike, kind: str, settings: Mapping[str, object], arrays: Mapping[str, np.ndarray]
 ) -> pathlib.Path:
   """Writes JSON settings and {name: array} atomically, in place of an older file or model; returns its path."""
+  path = path_of(folder, kind)
   if not os.fspath(folder):
     raise BertFlowError("folder is empty; expected a path", argument="folder")
-  path = path_of(folder, kind)
   header = {"kind": kind, "format_version": FORMAT_VERSION, **settings}
   content = io.BytesIO()
   with zipfile.ZipFile(content, "w") as members:
@@ -62,13 +62,18 @@ def write(
       member = io.BytesIO()
       np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
       members.writestr(zipfile.ZipInfo(name + _ARRAY), member.getvalue())
+  created: list[pathlib.Path] = []
   try:
+    created += [parent for parent in path.parents if not parent.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, content.getvalue())
     for other in _MODELS:
       if kind in _MODELS and other != kind:
         path_of(folder, other).unlink(missing_ok=True)
   except OSError as error:
+    for parent in created:
+      with contextlib.suppress(OSError):  # not made, or not empty
+        parent.rmdir()
     raise BertFlowError(f"{path}: cannot be written ({error})") from error
   return path
 

@@ -13,6 +13,11 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Rows converted to float64 at a time: 8192 rows of 1024 dimensions are 64 MiB.
 _CHUNK = 8192
 
+# What makes numbers of arrays without numbers, by NumPy's kind.
+_OF_TEXTS = " of text; SentenceModel.encode gives the embeddings of texts, np.load the array of a file"
+_NO_NUMBERS = dict.fromkeys("SU", _OF_TEXTS)
+_NO_NUMBERS["O"] = ", which NumPy reads as objects; np.vstack(list(values)).astype('float32') makes floats of rows"
+
 # Arguments of sentence-transformers, each with the values that change nothing here.
 _NEUTRAL = {
   "output_value": ("sentence_embedding",),
@@ -71,11 +76,16 @@ def is_number(value: object) -> bool:
   return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def shown(value: object) -> str:
+  """Returns a wrong value for an error, in one line: "2" in place of 2 has its quotation marks."""
+  return " ".join((repr(value) if isinstance(value, str) else str(value)).split())[:60]
+
+
 def check_counts(**values: object) -> None:
   """Raises a ConfigError for the first argument that is not a positive integer."""
   for name, value in values.items():
     if not is_integer(value, 1):
-      raise ConfigError(f"{name}={value}: expected a positive integer", argument=name)
+      raise ConfigError(f"{name}={shown(value)}: expected a positive integer", argument=name)
 
 
 def as_array(
@@ -95,12 +105,16 @@ def as_array(
     array = np.asarray(values)
     if array.dtype == object and array.ndim == 1:  # a column of pandas or Arrow, whose cells are rows
       array = np.asarray(array.tolist())
-    return np.asarray(array, dtype)
+    array = np.asarray(array, dtype)
   except (TypeError, ValueError) as reason:
     described = f"expected numbers of shape {expected}, but {one_line(reason)}"
     if "inhomogeneous" in str(reason):
       described = f"expected numbers of shape {expected}, got rows of different lengths"
     raise error(f"{name}: {described}", name) from reason
+  if array.dtype.kind in _NO_NUMBERS:
+    found = f"got {type(values).__name__}"
+    raise error(f"{name}: expected numbers of shape {expected}, {found}{_NO_NUMBERS[array.dtype.kind]}", name)
+  return array
 
 
 def check_rows(

@@ -23,7 +23,12 @@ Json = dict[str, Any]  # a JSON object, as `parse_json` gives it
 
 
 def check_path(path: str | os.PathLike, argument: str) -> pathlib.Path:
-  """Returns a path of the user's; a ConfigError if no file can have it: too long, or with a NUL or half a character."""
+  """Returns a path of the user's; a ConfigError if no file can have it: too long, or with a NUL or half a character.
+
+  None and other values that are no paths are a ConfigError, too.
+  """
+  if not isinstance(path, str | os.PathLike):
+    raise ConfigError(f"{argument}={repr(path)[:60]}: expected a path, as a str or a pathlib.Path", argument)
   try:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
       os.stat(path)
@@ -36,7 +41,7 @@ def check_path(path: str | os.PathLike, argument: str) -> pathlib.Path:
 
 def check_new_folder(folder: str | os.PathLike, argument: str) -> pathlib.Path:
   """Returns the absolute path of a folder that is new or empty; raises a ConfigError for another one."""
-  path = check_path(os.path.expanduser(folder), argument).resolve()
+  path = pathlib.Path(os.path.expanduser(check_path(folder, argument))).resolve()
   if path.exists() and (not path.is_dir() or any(path.iterdir())):
     raise ConfigError(f"{argument}={folder}: exists, and is no empty folder; choose another one", argument)
   return path

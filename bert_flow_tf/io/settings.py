@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.checks import shown
 
 if TYPE_CHECKING:
   from _typeshed import DataclassInstance
@@ -142,10 +143,10 @@ def _check(field, kind, value):
   # Python's True is an integer.
   is_odd_bool = isinstance(value, bool) and bool not in classes
   if is_odd_bool or not isinstance(value, tuple(classes)):
-    expected = " or ".join(names)
-  elif value is None:
+    raise ConfigError(f"{field.name}={shown(value)}: expected {' or '.join(names)}", argument=field.name)
+  if value is None:
     return
-  elif choices and value not in choices:
+  if choices and value not in choices:
     expected = f"one of {', '.join(choices)}"
   elif high is not None and not low <= value <= high:
     expected = f"{low} to {high}"

@@ -21,9 +21,9 @@ from bert_flow_tf.encoder.pooling import WORD_ROWS
 from bert_flow_tf.encoder.sentence_encoder import SentenceEncoder
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH
 from bert_flow_tf.encoder.text.token_weights import IDF, TokenWeights, make_token_weights
-from bert_flow_tf.encoder.text_encoder import TextEncoder
+from bert_flow_tf.encoder.text_encoder import TextEncoder, check_loaded
 from bert_flow_tf.errors import ConfigError, DataError, EncoderError
-from bert_flow_tf.io.checks import check_counts
+from bert_flow_tf.io.checks import check_counts, is_integer, shown
 from bert_flow_tf.io.files import check_new_folder, owned
 from bert_flow_tf.model import SentenceModel
 from bert_flow_tf.progress import Progress, counted, either_name
@@ -89,6 +89,7 @@ def distill(
     DataError: sentences are missing, or as few as the dimensions.
     ExportError: the folder cannot be written.
   """
+  check_loaded(encoder)
   path = check_new_folder(folder, "folder")
   if not isinstance(encoder, SentenceEncoder):
     message = f"it embeds whole texts, not tokens; give a transformer, or {STATIC.form}"
@@ -153,8 +154,8 @@ def check_leading(spec: CalibrationSpec, dim: int, width: int) -> None:
   if spec.method not in _ORDERED:
     message = f"keeps the leading directions of {', '.join(_ORDERED)}, which {spec.name} does not have"
     raise ConfigError(f"dim={dim}: {message}; leave it out, or give one of these", "dim")
-  if not 1 <= dim <= width:
-    raise ConfigError(f"dim={dim}: expected 1 to {width}, the directions of {spec.name}", "dim")
+  if not is_integer(dim) or not 1 <= dim <= width:
+    raise ConfigError(f"dim={shown(dim)}: expected 1 to {width}, the directions of {spec.name}", "dim")
 
 
 def _weights_of_tokens(encoder, token_weights, frequency_corpus):

@@ -27,7 +27,7 @@ from bert_flow_tf.errors import ConfigError, DataError
 from bert_flow_tf.flow.glow import Glow
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.io.files import owned, temporary_folder, write_text
-from bert_flow_tf.model import SentenceModel
+from bert_flow_tf.model import SentenceModel, check_sentence_model
 from bert_flow_tf.serving import golden, metadata
 from bert_flow_tf.serving.model2vec import export_model2vec
 from bert_flow_tf.serving.served_file import CalibrationFile, IdsFile
@@ -144,9 +144,10 @@ def export_model(
 
 def _export_table(model, export_dir, reference, settings):
   """Writes the table of vectors of a model; raises a ConfigError for what a table does not have."""
-  if not isinstance(model, SentenceModel):
+  if isinstance(model, Calibration | Glow):
     message = "a table of vectors needs an encoder, and this is a calibration alone; give a SentenceModel"
     raise ConfigError(f"model: {message}", "model")
+  check_sentence_model(model)
   if reference is not None:
     raise ConfigError(f"reference: has no use with format={MODEL2VEC}; leave it out", "reference")
   return export_model2vec(model, export_dir, settings)
@@ -155,11 +156,12 @@ def _export_table(model, export_dir, reference, settings):
 def _served(model: SentenceModel | Calibration | Glow, settings: ExportSettings) -> ServedCalibration:
   """Returns the graphs of a model, or of a calibration alone."""
   normalize, format = settings.normalize, settings.format
-  if not isinstance(model, SentenceModel):
+  if isinstance(model, Calibration | Glow):
     calibration = as_calibration(model)
     if format != SAVED_MODEL:
       return CalibrationFile(calibration, normalize, format)
     return ServedCalibration(calibration, [calibration], calibration.dim, calibration.output_dim, normalize)
+  check_sentence_model(model, ", a Calibration or a Glow")
   check_precision(model.identity.settings.precision, model.identity.settings.engine, format)
   if format != SAVED_MODEL:
     return IdsFile(model, normalize, format)

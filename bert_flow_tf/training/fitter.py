@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bert_flow_tf.calibration.combined import side_by_side
 from bert_flow_tf.calibration.names import AUTO, FLOW, CalibrationSpec
 from bert_flow_tf.calibration.step import Calibration
+from bert_flow_tf.data.files.source import nearest_name
 from bert_flow_tf.errors import ConfigError
 from bert_flow_tf.io.lazy import load_tensorflow
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
@@ -26,6 +27,8 @@ if TYPE_CHECKING:  # imported where they are used: a flow needs TensorFlow
 
 # Fitted parts that a fitter keeps; the oldest one goes first.
 _MAX_PARTS = 32
+# Arguments of every fit, which a mistyped name may mean besides settings.
+_ARGUMENTS = ("calibration", "queries", "dev", "strategy", "folder", "show_progress")
 
 
 class Fitter:
@@ -153,6 +156,6 @@ def settings_of_fit(spec: CalibrationSpec, given: Mapping[str, Any], dev: Any) -
     allowed = ["seed"]
   for name in given:
     if name not in allowed:
-      expected = ", ".join(allowed) or "none"
-      raise ConfigError(f"{name}: calibration={spec.name} has no such argument; it takes {expected}", argument=name)
+      way = nearest_name(name, [*allowed, *_ARGUMENTS]) or f"; it takes {', '.join(allowed) or 'none'}"
+      raise ConfigError(f"{name}: calibration={spec.name} has no such argument{way}", argument=name)
   return FlowSettings(**given)

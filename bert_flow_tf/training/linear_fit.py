@@ -5,6 +5,7 @@ from absl import logging
 
 from bert_flow_tf.calibration.linear import LinearCalibration
 from bert_flow_tf.calibration.names import CalibrationSpec, make_calibration
+from bert_flow_tf.errors import CalibrationError
 from bert_flow_tf.io.checks import check_rows
 from bert_flow_tf.progress import counted
 from bert_flow_tf.training.fit_rows import Dev
@@ -19,13 +20,20 @@ _FEW_ROWS, _NEAR_WHITENING = 4, 0.4
 def fit_linear(spec: CalibrationSpec, rows: np.ndarray | list[np.ndarray], dev: Dev | None = None) -> LinearCalibration:
   """Fits a `LinearCalibration` on rows [n, dim], whole or in parts, and chooses an open k on dev."""
   fitted = make_calibration(spec)
-  if isinstance(rows, list):
-    for part in rows:
-      fitted.partial_fit(part)
-    if not spec.k_on_dev:
-      fitted.affine()  # an error if the rows are too few or all alike
-  else:
-    fitted.fit(rows)
+  try:
+    if isinstance(rows, list):
+      for part in rows:
+        fitted.partial_fit(part)
+      if not spec.k_on_dev:
+        fitted.affine()  # an error if the rows are too few or all alike
+    else:
+      fitted.fit(rows)
+  except CalibrationError as error:
+    if error.argument != "k":
+      raise
+    # It was given as the end of the calibration's name.
+    message = str(error).replace(f"k={spec.k}", f"calibration={spec.name}", 1)
+    raise CalibrationError(message, "calibration") from error
   _warn_of_outliers(rows)
   _warn_of_few(fitted)
   if spec.k_on_dev and dev is not None:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from bert_flow_tf.data.pairs import Texts, check_sentences
 from bert_flow_tf.errors import ConfigError, DataError, naming
-from bert_flow_tf.io.checks import check_rows, is_integer
+from bert_flow_tf.io.checks import check_rows, is_integer, shown
 from bert_flow_tf.progress import counted, either_name
 from bert_flow_tf.vectors.inverted_lists import EXACT
 from bert_flow_tf.vectors.kept_rows import first_similar
-from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
+from bert_flow_tf.vectors.nearest import SupportsEncode, check_model, rows_with_text
 from bert_flow_tf.vectors.unit_rows import CHUNK, UnitRows, cosines_of_pairs
 from bert_flow_tf.vectors.unread_keys import READ, UNKNOWN, unread_keys
 from bert_flow_tf.vectors.unrelated import check_threshold, check_threshold_of, is_calibrated
@@ -130,6 +130,8 @@ def find_duplicates(
       argument is not allowed, or FAISS is not installed.
   """
   lowest = check_threshold(threshold)
+  if model is not None:
+    check_model(model)
   if model is not None and texts is None:
     raise ConfigError("texts: missing; expected the sentences of the embeddings, as a model is given", "texts")
   if embeddings is None and model is None:
@@ -145,7 +147,7 @@ def find_duplicates(
   if sentences is not None and len(sentences) != len(rows):
     raise DataError(f"texts: {len(sentences)} for {len(rows)} embeddings; expected as many", argument="texts")
   if not is_integer(against, 0) or against > len(rows):
-    raise ConfigError(f"against={against}: expected a number of rows, 0 to {len(rows)}", argument="against")
+    raise ConfigError(f"against={shown(against)}: expected a number of rows, 0 to {len(rows)}", argument="against")
   if sentences is not None:
     keys = unread_keys(model, sentences)
   arguments: Any = {"against": against, "allow_unrelated": allow_unrelated, "calibrated": is_calibrated(model)}

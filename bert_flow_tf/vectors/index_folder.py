@@ -208,5 +208,6 @@ def key_of(file: VectorFile) -> tuple[str, str | None, int]:
 
 
 def _damaged(path, reason):
-  message = f"vectors={path}: damaged ({reason}); delete {path.parent}, and bert-flow index makes it again"
+  ways = "bert-flow index, or SentenceIndex.build and save, makes it again"
+  message = f"vectors={path}: damaged ({reason}); delete {path.parent}, and {ways}"
   return DataError(message, argument="vectors")

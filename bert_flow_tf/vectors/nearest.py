@@ -20,6 +20,10 @@ _UNCENTERED = ("none", "natsv")
 # sentences of QNLI have 0.20 to 0.34 with two language models, 0.06 to 0.08 with all-MiniLM-L6-v2; eight sentences of
 # the corpus in their place at most 0.05, in 50 draws.
 _MIN_QUERIES, _APART = 8, 0.1
+_WITH_A_MODEL = (
+  "search(model.encode_query(queries), embeddings) compares them; in place of texts, search also takes "
+  "SentenceIndex.build(embeddings, model)"
+)
 
 
 class SupportsEncode(Protocol):
@@ -85,7 +89,9 @@ def search(
   """
   check_counts(top_k=top_k, query_chunk_size=query_chunk_size, corpus_chunk_size=corpus_chunk_size)
   check_hybrid(hybrid)
-  if hasattr(model, "encode"):
+  if texts is not None:
+    check_model(model)
+  if _is_model(model):
     if texts is None:
       raise ConfigError("texts: missing; expected the sentences to search in", argument="texts")
     if isinstance(queries, str):
@@ -99,7 +105,7 @@ def search(
       if hybrid is None:
         return texts.search(query_embeddings, top_k)
       return texts.search(query_embeddings, top_k, query_texts)
-    corpus_texts = check_sentences(texts, "texts")
+    corpus_texts = check_texts(texts, "texts", _WITH_A_MODEL)
     with_text = rows_with_text(corpus_texts)
     if not len(with_text):
       return Neighbors(np.zeros([len(query_texts), 0], np.float32), np.zeros([len(query_texts), 0], np.int64))
@@ -119,12 +125,32 @@ def search(
     return Neighbors(scores, with_text[rows])
   elif hybrid is not None:
     raise ConfigError(f"hybrid={hybrid}: embeddings have no words; search(model, queries, texts) has", "hybrid")
-  elif texts is None:
-    embeddings: Any = queries
-  else:
+  embeddings: Any = queries
+  return search_embeddings(model, embeddings, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def check_model(model: object) -> None:
+  """Raises a ConfigError for an object that does not embed texts, as the name of a model."""
+  if not _is_model(model):
     message = f"model: expected a SentenceModel or another object with encode, got {type(model).__name__}"
     raise ConfigError(message, argument="model")
-  return search_embeddings(model, embeddings, top_k, query_chunk_size, corpus_chunk_size, show_progress_bar)
+
+
+def check_texts(texts: Texts, argument: str, way: str) -> list[str]:
+  """Returns texts as `check_sentences`; a DataError that tells the way of embeddings, if these are in their place."""
+  try:
+    return check_sentences(texts, argument)
+  except DataError as error:
+    first: Any = texts
+    while isinstance(first, list | tuple) and first:
+      first = first[0]
+    if isinstance(first, float) or "float" in str(getattr(first, "dtype", "")):
+      raise DataError(f"{argument}: expected str, got embeddings; {way}", argument) from error
+    raise
+
+
+def _is_model(model):
+  return hasattr(model, "encode") and not isinstance(model, str)  # whose `encode` is another
 
 
 def log_apart(model: Any, query_embeddings: np.ndarray) -> None:
@@ -154,7 +180,7 @@ def log_apart(model: Any, query_embeddings: np.ndarray) -> None:
 
 def _check_queries(queries):
   """Returns queries as a list of str; raises a DataError for a blank one."""
-  texts = check_sentences(queries, "queries")
+  texts = check_texts(queries, "queries", "search(query_embeddings, corpus_embeddings) takes them")
   for position, query in enumerate(texts):
     if not query.strip():
       raise DataError(f"queries[{position}] is {query!r}: blank; expected text", argument="queries")

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from bert_flow_tf.data.pairs import Texts, check_sentences
+from bert_flow_tf.data.pairs import Texts
 from bert_flow_tf.io.checks import check_counts
 from bert_flow_tf.progress import Progress, either_name
-from bert_flow_tf.vectors.nearest import SupportsEncode, rows_with_text
+from bert_flow_tf.vectors.nearest import SupportsEncode, check_model, check_texts, rows_with_text
 from bert_flow_tf.vectors.unit_rows import (
   TIED,
   UnitRows,
@@ -59,7 +59,8 @@ def paraphrase_mining(
     ConfigError: an argument is not allowed.
     EncoderError, CalibrationError: an embedding is not finite.
   """
-  texts = check_sentences(sentences)
+  texts = check_texts(sentences, "sentences", "paraphrase_mining_embeddings(embeddings) takes them")
+  check_model(model)
   with_text = rows_with_text(texts).tolist()
   if len(with_text) < 2:
     return []

@@ -19,7 +19,7 @@ from bert_flow_tf.progress import Progress, counted, either_name
 from bert_flow_tf.vectors.bm25 import Bm25, WordCounts, check_hybrid, search_both
 from bert_flow_tf.vectors.index_folder import INDEX, IndexFolder, key_of
 from bert_flow_tf.vectors.inverted_lists import InvertedLists
-from bert_flow_tf.vectors.manifest import with_sha256_of_values
+from bert_flow_tf.vectors.manifest import MANIFEST, with_sha256_of_values
 from bert_flow_tf.vectors.model_of_vectors import check_embedder, embedder_values
 from bert_flow_tf.vectors.unit_rows import Neighbors, UnitRows, checked_unit_rows
 from bert_flow_tf.vectors.vector_file import VectorFile, write_npy
@@ -205,7 +205,10 @@ class SentenceIndex:
     path = check_path(folder, "vectors")
     state = IndexFolder.read(path / INDEX)
     if state is None or state.recall is None or not sum(part.rows for part in state.parts):
-      message = f"vectors={folder}: no complete index in it; bert-flow index {folder} makes it; exact needs none"
+      way = f"bert-flow index {folder} makes it"
+      if (path / _VECTORS).is_file() and not (path / MANIFEST).exists():
+        way = f"SentenceIndex.build(np.load('{path / _VECTORS}'), model).save('{folder}') makes it"
+      message = f"vectors={folder}: no complete index in it; {way}; exact needs none"
       raise ConfigError(message, argument="vectors")
     if (path / _VECTORS).exists():
       vectors = [part.file_in(str(folder), state.dim) for part in state.parts]

@@ -8,6 +8,7 @@ import scipy.sparse
 from absl import logging
 
 from bert_flow_tf.errors import ConfigError
+from bert_flow_tf.io.checks import shown
 from bert_flow_tf.progress import counted
 from bert_flow_tf.vectors.unit_rows import UnitRows, cosines_of
 
@@ -83,7 +84,7 @@ def check_threshold(threshold: float) -> float:
   """Returns a smallest cosine; raises a ConfigError for anything but a number from -1 to 1."""
   is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
   if not is_number or not -1 <= threshold <= 1:
-    raise ConfigError(f"threshold={threshold}: expected a cosine, a number from -1 to 1", argument="threshold")
+    raise ConfigError(f"threshold={shown(threshold)}: expected a cosine, a number from -1 to 1", argument="threshold")
   return float(threshold)
 
 

@@ -127,8 +127,17 @@ def test_a_ranking_ends_at_the_depth():
 def test_wrong_dictionaries():
   with rejected(DataError, "corpus", match="a document is 5; expected a str"):
     JudgedSearch({"d": 5}, {"q": "x"}, {"q": {"d": 1}})
+  with rejected(DataError, "corpus", match="title and text of a document are .*5.*; expected str"):
+    JudgedSearch({"d": {"title": "a", "text": 5}}, {"q": "x"}, {"q": {"d": 1}})
   with rejected(DataError, "qrels", match=r"the grades of query 'q' are .1.5.; expected integers"):
     JudgedSearch({"d": "x"}, {"q": "x"}, {"q": {"d": 1.5}})
+  with rejected(DataError, "qrels", match=r"query 'q' are a list; expected .query's id: .document's id: grade.."):
+    JudgedSearch({"d": "x"}, {"q": "x"}, {"q": ["d"]})
+  right = {"corpus": {"d": "x"}, "queries": {"q": "x"}, "qrels": {"q": {"d": 1}}}
+  for argument in right:
+    for value in (["x"], [], None):
+      with rejected(DataError, argument, match="expected a dict"):
+        JudgedSearch(**{**right, argument: value})
 
 
 def test_unknown_ids():

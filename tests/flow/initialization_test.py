@@ -47,6 +47,16 @@ def test_glorot_flow_needs_no_data():
     flow.initialize(cone(8, 4))
 
 
+def test_a_column_of_pandas_is_its_rows():
+  rows, cells = cone(8, 4), np.empty(8, object)
+  cells[:] = list(rows)
+  flow, expected = (Glow(config(n_levels=1, depth=1), 4, seed=0) for _ in range(2))
+  flow.adapt(cells)
+  expected.adapt(rows)
+  np.testing.assert_array_equal(flow(cells), expected(rows))
+  np.testing.assert_array_equal(flow.bits_per_dim(cells), expected.bits_per_dim(rows))
+
+
 @pytest.mark.parametrize(
   "rows",
   [

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
+from bert_flow_tf.calibration.flow import FlowCalibration
 from bert_flow_tf.errors import ConfigError, FlowError
 from bert_flow_tf.flow import AdditiveCoupling, AffineCoupling, Glow, NegativeLogLikelihood
 from bert_flow_tf.flow import glow as glow_lib
@@ -282,6 +283,12 @@ def test_unknown_dimensions(shape, inputs):
   for u in inputs:
     for case, layer, found in zip(KINDS, layers, graph(u), strict=True):
       np.testing.assert_allclose(found, layer(u), atol=1e-4, err_msg=case.name)
+
+
+@pytest.mark.parametrize("given", [None, "flow", FlowCalibration(Glow({"n_levels": 1}, 2))])
+def test_what_is_no_flow(given):
+  with rejected(ConfigError, "flow", match="expected a Glow, got a .*as its attribute flow"):
+    NegativeLogLikelihood(given)
 
 
 @each

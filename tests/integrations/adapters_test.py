@@ -66,7 +66,7 @@ def test_what_evaluators_call(adapter):
   assert float(adapter.similarity(rows[0], rows[1])) == pytest.approx(cosine, abs=1e-6)
   assert adapter.similarity(rows[:1], rows[1:2]).shape == (1, 1) and adapter.similarity(rows[0], rows).shape == (1, 3)
   for function in (adapter.similarity, adapter.similarity_pairwise):
-    with rejected(DataError, "embeddings"):
+    with rejected(DataError, "embeddings1"):
       function(["a dog"], ["cats"])
   with rejected(DataError, "embeddings2"):
     adapter.similarity_pairwise(rows, rows[:2])
@@ -150,6 +150,21 @@ def test_a_column_of_arrow_is_taken_whole(model, adapter):
   np.testing.assert_allclose(adapter.encode(column), model.encode(SENTENCES), atol=5e-4)
   with pytest.raises(DataError, match=r"sentences\[0\] is \{'text': 'a'\}"):
     adapter.encode(pa.array([{"text": "a"}, {"text": "b"}]))
+
+
+def test_embeddings_that_are_not_compared(adapter):
+  rows = np.ones([2, 8])
+  for call in (adapter.similarity, adapter.similarity_pairwise):
+    assert np.shape(call(rows, rows[:1].repeat(2, axis=0)))[0] == 2
+    for a, b, argument in (
+      (rows, rows[:, :5], "embeddings2"),
+      (rows, rows[0, :5], "embeddings2"),
+      (rows, rows[np.newaxis], "embeddings2"),
+      (rows[np.newaxis], rows, "embeddings1"),
+      (["a text"], rows, "embeddings1"),
+    ):
+      with rejected(DataError, argument):
+        call(a, b)
 
 
 @pytest.mark.parametrize(

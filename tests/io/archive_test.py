@@ -85,6 +85,10 @@ def test_a_write_that_fails_keeps_the_older_file(saved, monkeypatch):
       patch.setattr(files.os, name, full)
       archive.write(saved.parent, "flow", {}, {})
     assert saved.read_bytes() == before and [path.name for path in saved.parent.iterdir()] == ["flow.npz"]
+    with monkeypatch.context() as patch, pytest.raises(BertFlowError, match="no space left"):
+      patch.setattr(files.os, name, full)
+      archive.write(saved.parent / "new/folder", "flow", {}, {})
+    assert [path.name for path in saved.parent.iterdir()] == ["flow.npz"]
 
 
 def test_places_that_cannot_be_written_or_read(tmp_path, monkeypatch):

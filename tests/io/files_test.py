@@ -132,3 +132,10 @@ def test_json_numbers_are_read_as_they_are():
   text = b"[0, -3, 1000000000000000019884624838656, 1e-400, 0.1, 1E5]"  # the third is tokenizers' model_max_length
   assert files.parse_json(text) == [0, -3, 1000000000000000019884624838656, 0.0, 0.1, 100000.0]
   assert [type(value) for value in files.parse_json(b"[1, 1.0]")] == [int, float]
+
+
+@pytest.mark.parametrize("path", [None, 5, b"folder", ["folder"]])
+def test_what_is_no_path(path):
+  for check in (files.check_path, files.check_new_folder):
+    with rejected(ConfigError, "folder", match="expected a path, as a str or a pathlib.Path"):
+      check(path, "folder")

@@ -83,7 +83,7 @@ nnn :: --task=STS-B --data_dir=LONG
 --precision=int8: encoder_dropout :: --precision=int8 --encoder_dropout
 --precision=bfloat16 :: --precision=bfloat16 --export_dir=@/v
 --engine=openvino: TensorFlow computes graphs :: --engine=openvino --precision=int8 --export_dir=@/v
---calibration: k=999 :: --calibration=flow,whitening-999 --exp_name=k
+--calibration=whitening-999: the covariance :: --calibration=flow,whitening-999 --exp_name=k
 --flow_corpus :: --flow_corpus=train --use_full_for_training
 empty :: --flow_corpus=@/empty
 file :: --flow_corpus=@/file

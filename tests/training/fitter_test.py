@@ -1,6 +1,7 @@
 """training/fit_rows.py and fitter.py: the sentences embedded for a fit, and parts that are fitted once."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from bert_flow_tf.encoder.embeddings import Embeddings
 from bert_flow_tf.encoder.identity import EncoderIdentity
 from bert_flow_tf.encoder.pooling import parse_pooling
 from bert_flow_tf.encoder.settings import EncoderSettings
-from bert_flow_tf.errors import CalibrationError
+from bert_flow_tf.errors import CalibrationError, ConfigError
 from bert_flow_tf.evaluation import isotropy
 from bert_flow_tf.flow.config import FlowConfig
 from bert_flow_tf.training.fit_rows import FitSentences, FitVectors
-from bert_flow_tf.training.fitter import Fitter
+from bert_flow_tf.training.fitter import Fitter, settings_of_fit
 from bert_flow_tf.training.settings import FlowSettings
 from tests.flow.cases import cone
 from tests.testing import rejected
@@ -113,7 +114,7 @@ def test_calibrations_share_their_parts():
 def test_a_part_that_is_rejected_is_rejected_before_a_flow_is_fitted():
   fitter = Fitter(show_progress=False)
   specs = [parse_calibration(name) for name in ("flow", "whitening-9")]
-  with rejected(CalibrationError, "k"):
+  with rejected(CalibrationError, "calibration", match="^calibration=whitening-9: the covariance of 40 "):
     fitter.fit(specs, FitVectors(cone(40, 8)), SMALL)
   assert fitter.flow is None
 
@@ -130,3 +131,18 @@ def test_kept_trainers_give_what_new_ones_give(changes):
   np.testing.assert_array_equal(flow.transform(u), before)
   (expected,) = Fitter(show_progress=False).fit(specs, rows, second)
   np.testing.assert_allclose(other.transform(u), expected.transform(u), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  ("calibration", "given", "end"),
+  [
+    ("flow", "calibraton", "; did you mean 'calibration'?"),
+    ("sn", "querys", "; did you mean 'queries'?"),
+    ("flow", "num_train_epoch", "; did you mean 'num_train_epochs'?"),
+    ("sn", "seed", "; it takes none"),
+    ("auto", "temperature", "; it takes seed"),
+  ],
+)
+def test_a_mistyped_argument_is_named_with_the_one_that_is_most_like_it(calibration, given, end):
+  with rejected(ConfigError, given, match=re.escape(f"has no such argument{end}") + "$"):
+    settings_of_fit(parse_calibration(calibration), {given: 1}, None)

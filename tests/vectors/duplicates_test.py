@@ -135,6 +135,7 @@ def test_texts_that_differ_in_unknown_words_stay(name):
   [
     ({"model": Hasher()}, ConfigError, "texts"),
     ({"embeddings": None}, ConfigError, "model"),
+    ({"model": "mini", "texts": ["a", "b"]}, ConfigError, "model"),
     ({"against": 3}, ConfigError, "against"),
     ({"against": -1}, ConfigError, "against"),
     ({"texts": ["a"]}, DataError, "texts"),

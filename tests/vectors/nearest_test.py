@@ -4,10 +4,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_flow_tf
 from bert_flow_tf.errors import CalibrationError, ConfigError, DataError
-from bert_flow_tf.vectors import search, search_embeddings
+from bert_flow_tf.vectors import paraphrase_mining, search, search_embeddings
 from tests.testing import rejected
 from tests.vectors.toy_rows import CHUNKS, MODEL, ROUNDING, all_cosines, embeddings, repeated
 
@@ -74,6 +75,8 @@ def test_empty_and_single():
     (lambda: search(np.ones([2, 3]), np.ones([4, 3]), top_k=0), ConfigError, "top_k"),
     (lambda: search(np.ones([2, 3]), np.ones([4, 3]), top_k=1.5), ConfigError, "top_k"),
     (lambda: search(np.ones([2, 3]), np.ones([4, 3]), 5), ConfigError, "model"),
+    (lambda: search("mini", ["a"], ["b"]), ConfigError, "model"),
+    (lambda: search(None, ["a"], ["b"]), ConfigError, "model"),
     (lambda: search(MODEL(), ["a"]), ConfigError, "texts"),
     (lambda: search(MODEL(), ["a"], "b"), DataError, "texts"),
     (lambda: search(MODEL(), [1], ["b"]), DataError, "queries"),
@@ -84,6 +87,18 @@ def test_empty_and_single():
 def test_errors_name_the_argument(call, error, argument):
   with rejected(error, argument):
     call()
+
+
+@pytest.mark.parametrize("form", [np.asarray, list, np.ndarray.tolist, tf.constant, lambda rows: rows[0]])
+def test_embeddings_in_place_of_texts(form):
+  model, texts = MODEL(), ["A man is eating.", "A dog runs."]
+  embeddings = form(model.encode(texts))
+  with rejected(DataError, "texts", match=r"expected str, got embeddings; search\(model\.encode_query.*SentenceIndex"):
+    search(model, texts, embeddings)
+  with rejected(DataError, "queries", match="expected str, got embeddings"):
+    search(model, embeddings, texts)
+  with rejected(DataError, "sentences", match="paraphrase_mining_embeddings"):
+    paraphrase_mining(model, embeddings)
 
 
 def test_blank_texts_are_not_found():

@@ -99,6 +99,7 @@ def test_with_a_model():
     (lambda: paraphrase_mining_embeddings(np.ones([2, 3]), threshold=2), ConfigError, "threshold"),
     (lambda: paraphrase_mining_embeddings(np.ones([2, 3]), threshold="0.5"), ConfigError, "threshold"),
     (lambda: paraphrase_mining(None, "one text"), DataError, "sentences"),
+    (lambda: paraphrase_mining("mini", ["a", "b"]), ConfigError, "model"),
   ],
 )
 def test_errors_name_the_argument(call, error, argument):

@@ -189,6 +189,22 @@ def test_in_memory(tmp_path):
 
 
 @needs_faiss
+def test_an_index_of_either_kind_is_made_again_as_the_error_says(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  rows = np.random.default_rng(0).normal(size=[300, 6])
+  SentenceIndex.build(rows).save("saved")
+  shutil.rmtree("saved/index")
+  with rejected(ConfigError, "vectors", match=r"no complete index in it; SentenceIndex\.build.* makes it") as raised:
+    SentenceIndex.load("saved")
+  way = str(raised.value).split("; ")[1].removesuffix(" makes it")
+  eval(way, {"SentenceIndex": SentenceIndex, "np": np, "model": None})
+  assert SentenceIndex.load("saved").search(rows, 1).rows[:, 0].tolist() == list(range(300))
+  embed(tmp_path / "vectors")
+  with rejected(ConfigError, "vectors", match="no complete index in it; bert-flow index vectors makes it"):
+    SentenceIndex.load("vectors")
+
+
+@needs_faiss
 def test_a_model_searches_its_own_index():
   import bert_flow_tf
 

@@ -14,7 +14,7 @@ from bert_flow_tf.encoder.other.word_vectors import AVERAGE, WordVectors
 from bert_flow_tf.encoder.pooling import Pooling
 from bert_flow_tf.encoder.settings import STATIC_MAX_SEQ_LENGTH, EncoderSettings
 from bert_flow_tf.errors import EncoderError
-from bert_flow_tf.io.checks import is_integer
+from bert_flow_tf.io.checks import is_integer, shown
 
 
 class WordEncoder(VectorEncoder):
@@ -50,7 +50,9 @@ class WordEncoder(VectorEncoder):
     if max_seq_length is None:
       return STATIC_MAX_SEQ_LENGTH
     if not is_integer(max_seq_length, 1):
-      raise EncoderError(f"max_seq_length={max_seq_length}: expected a positive number of words", "max_seq_length")
+      raise EncoderError(
+        f"max_seq_length={shown(max_seq_length)}: expected a positive number of words", "max_seq_length"
+      )
     return int(max_seq_length)
 
   def knows(self, texts: Sequence[str], max_seq_length: int | None = None) -> np.ndarray:
