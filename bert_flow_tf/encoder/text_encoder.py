@@ -461,11 +461,11 @@ def _has_tf32():
 
 
 def check_loaded(encoder: object) -> None:
-  """Raises a ConfigError for anything but a loaded encoder, as its name, or a `SentenceModel` around it."""
+  """Raises a ConfigError for what is no loaded encoder, as its name, or a `SentenceModel` around it."""
   if isinstance(getattr(encoder, "encoder", None), TextEncoder):
     message = f"encoder: expected a loaded encoder, got a {type(encoder).__name__}; give its attribute encoder"
     raise ConfigError(message, argument="encoder")
-  if not isinstance(encoder, TextEncoder):
+  if not hasattr(encoder, "pooling"):
     message = f"encoder={shown(encoder)}: expected a loaded encoder; SentenceEncoder.from_pretrained(name) loads it"
     raise ConfigError(message, argument="encoder")
 
