@@ -465,7 +465,7 @@ def check_loaded(encoder: object) -> None:
   if isinstance(getattr(encoder, "encoder", None), TextEncoder):
     message = f"encoder: expected a loaded encoder, got a {type(encoder).__name__}; give its attribute encoder"
     raise ConfigError(message, argument="encoder")
-  if not hasattr(encoder, "pooling"):
+  if not hasattr(encoder, "identity"):
     message = f"encoder={shown(encoder)}: expected a loaded encoder; SentenceEncoder.from_pretrained(name) loads it"
     raise ConfigError(message, argument="encoder")
 
