@@ -3,7 +3,7 @@ import sys
 
 from setuptools import find_packages, setup
 
-VERSION = "0.3.0"
+VERSION = "0.4.0.dev0"
 
 TF = "2.21.*"
 
