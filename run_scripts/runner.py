@@ -32,7 +32,6 @@ help_page.put_under("quiet", "io")
 # {argument of the library: its flags}, if names differ: messages name the first flag on the command line, or the last.
 _FLAG_OF_ARGUMENT = {
   "folder": ("flow_folder",),
-  "k": ("calibration",),
   "exp_name": ("output", "exp_name", "output_parent_dir", "exp_name"),
   "revision": ("model_revision",),
 }
@@ -225,8 +224,7 @@ def _with_flags(error, files):
     if names:
       given = [*common_flags.given(names), names[-1]]
       flag = f"--{_name_as_given(given[0])}"
-      # k is the end of the flag's value.
-      message = f": {message}" if argument == "k" else message.removeprefix(argument)
+      message = message.removeprefix(argument)
     for file in () if argument in _OUTPUTS else files:  # an output has its flag
       written = "|".join({re.escape(file), re.escape(str(pathlib.Path(file).expanduser()))})  # exp/NAME/ is exp/NAME
       start = re.match(rf"(=|: )({written})[:, ]", message)
